@@ -18,7 +18,7 @@ import psutil
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.child import ONE_THREAD, Child
 from seed_rl.launch.watch import ChildEnded, Tick, Watch
-from seed_rl.runs.curves import read_periods
+from seed_rl.metrics.curves import read_periods
 from seed_rl.types import ArraySpec
 
 ROOT = Path(__file__).resolve().parents[1]

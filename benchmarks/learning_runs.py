@@ -21,7 +21,7 @@ from seed_rl.launch.launch_config import LocalConfig
 from seed_rl.launch.plan import make_plan, resolve_run
 from seed_rl.launch.watch import ChildEnded, Tick, Watch
 from seed_rl.learner.learner_config import LearnerConfig
-from seed_rl.runs.curves import curve, return_name
+from seed_rl.metrics.curves import curve, return_name
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.record import RunRecord, run_identity
 

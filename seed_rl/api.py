@@ -35,8 +35,8 @@ from seed_rl.launch.child import Child
 from seed_rl.launch.probe import found, probe
 from seed_rl.launch.watch import describe_exit
 from seed_rl.learner.quiet import quiet_start
+from seed_rl.metrics.curves import read_periods
 from seed_rl.runs import record
-from seed_rl.runs.curves import read_periods
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.signals import STOP_CODES
 

@@ -26,8 +26,8 @@ LAYERS = {
     "loading": 0,
     "seeds": 0,
     "signals": 0,
-    "idle_time": 0,
-    "episode_metrics": 1,
+    "metrics": 1,
+    "metrics.batches": 3,
     "paper": 1,
     "wire": 1,
     "environments": 1,
@@ -41,7 +41,6 @@ LAYERS = {
     "hosts": 3,
     "inference": 4,
     "training": 4,
-    "reporting": 4,
     "learner": 5,
     "policy_actor": 5,
     "runs": 6,
@@ -88,7 +87,7 @@ TENSORFLOW_FREE_MODULES = (
     "seed_rl.serving.batcher",
     "seed_rl.learner.learner_config",
     "seed_rl.training.training_config",
-    "seed_rl.reporting.cpu",
+    "seed_rl.metrics.usage",
 )
 
 MAX_FILE_LINES = 400

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from seed_rl import episode_metrics
 from seed_rl.environments.base import Info, ends_episode, raw_reward
 from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.messages import EPISODE, report_to_launcher
+from seed_rl.metrics.episodes import FAILURES, of_info
 from seed_rl.types import EnvOutput
 from seed_rl.wire.codec import StepCodec
 from seed_rl.wire.generated import inference_pb2 as pb
@@ -19,8 +19,8 @@ _RAW_REWARD, _IS_SHOWN = Info.RAW_REWARD, Info.TERMINAL_IS_SHOWN
 class EpisodeStatistics:
     """Adds up rewards of E environments until their episodes end.
 
-    Honours the entries of `info` that `environments.base.Info` lists, and takes the environment's own figures
-    (`episode_metrics`) from that of an episode's last step. An episode that terminates
+    Honours the entries of `info` that `environments.base.Info` lists, and takes the environment's own metrics
+    (`metrics.episodes`) from that of an episode's last step. An episode that terminates
     counts at its `done` step, one whose last observation is shown, such as at a time limit, at that step.
     Create a new instance after `BatchedEnvironment.reset`.
     """
@@ -62,7 +62,7 @@ class EpisodeStatistics:
         self._returns[index], self._agent_steps[index] = 0.0, 0
         if info.get(Info.EPISODE_IS_VOID, False):
             return None
-        episode.figures.update(episode_metrics.of_info(info))
+        episode.figures.update(of_info(info))
         return episode
 
 
@@ -101,6 +101,6 @@ class Group:
             self._has_finished = True
             report_to_launcher(EPISODE)
         if episodes and (new := self.environment.failures - self._reported):
-            episodes[0].figures[episode_metrics.FAILURES] = new
+            episodes[0].figures[FAILURES] = new
             self._reported += new
         return episodes

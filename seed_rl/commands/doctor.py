@@ -12,9 +12,9 @@ import dataclasses
 
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, usage_errors
+from seed_rl.metrics.bottlenecks import report, watch
 from seed_rl.options import Options, option
-from seed_rl.runs import record
-from seed_rl.runs.bottlenecks import report, watch
+from seed_rl.runs import lock, record
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,10 +36,11 @@ def main(argv: list[str]) -> int:
         raise UsageError("No run is given; add its directory: seed_rl doctor RUN_DIRECTORY.")
     with usage_errors():
         run = record.read(config.logdir)
+    settings = {**run.learner_settings, **run.agent_settings}
     if config.live:
-        watch(run, _say)
+        watch(run.logdir, settings, lambda: lock.holder(run.logdir) is not None, _say)
     else:
-        _say(report(run))
+        _say(report(run.logdir, settings))
     return 0
 
 

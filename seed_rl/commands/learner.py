@@ -42,11 +42,10 @@ from seed_rl.launch.probe import Probe, found
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.quiet import quiet_start
 from seed_rl.loading import fast_tensorflow_import
-from seed_rl.messages import COMPLETE, complain, reason, report_to_launcher, warn
-from seed_rl.reporting.guard import UnsavedError
-from seed_rl.reporting.progress import ProgressDisplay
+from seed_rl.messages import COMPLETE, UnsavedError, complain, reason, report_to_launcher, warn
+from seed_rl.metrics.curves import curve, read_periods
+from seed_rl.metrics.progress import ProgressDisplay
 from seed_rl.runs import lock, record
-from seed_rl.runs.curves import curve, read_periods
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.versions import versions
 from seed_rl.serving.gateway import gateway_addresses, private_address

@@ -38,8 +38,8 @@ from seed_rl.launch.plan import child_command, place_flags
 from seed_rl.launch.watch import ChildEnded, Event, Signalled, Timing, Watch, shell_code
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.messages import say
+from seed_rl.metrics.curves import final_return, read_periods
 from seed_rl.options import Options, option
-from seed_rl.runs.curves import final_return, read_periods
 from seed_rl.signals import STOP_CODES, STOP_SIGNALS
 from seed_rl.wire.security import is_local
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from seed_rl import episode_metrics
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite, ends_episode, raw_reward
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
 from seed_rl.environments.singles import SingleEnvironments
+from seed_rl.metrics.episodes import of_info
 from seed_rl.seeds import derived_seed
 
 
@@ -128,6 +128,6 @@ class _Recorded(gymnasium.Wrapper):
         except Exception:
             return outcome
         if ended and not self._continues:
-            own = episode_metrics.of_info(info)
+            own = of_info(info)
             self._share.ended = PlayedEpisode(self._number, self._seed, self._actions, self._return, own)
         return outcome

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from seed_rl.episode_metrics import OWN, OwnFigures, means
 from seed_rl.evaluation.episodes import PlayedEpisode
+from seed_rl.metrics.episodes import OWN, OwnMetrics, means
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.record import RunRecord
 from seed_rl.runs.scores import published_scores
@@ -56,7 +56,7 @@ def summarize(run: RunRecord, episodes: Sequence[PlayedEpisode]) -> dict[str, An
         "max_return": float(returns.max()),
         "mean_episode_agent_steps": float(lengths.mean()),
     }
-    own = OwnFigures()
+    own = OwnMetrics()
     summary |= means([own.keep(episode.figures) for episode in episodes], OWN)
     scores = published_scores(run.environment, run.game)
     if scores is not None:

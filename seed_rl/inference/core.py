@@ -15,13 +15,13 @@ import optree
 
 from seed_rl.algorithms.policy import Policy
 from seed_rl.experience.base import ClosedError, MisfitError, StepStore
-from seed_rl.idle_time import INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING
 from seed_rl.inference.compiled_table import make_table
-from seed_rl.inference.figures import BatchFigures
 from seed_rl.inference.refusals import OVER, WAITS, overflow, problems, too_large
 from seed_rl.inference.rows import Rows
 from seed_rl.inference.turns import Turns
 from seed_rl.messages import log_failure, one_line
+from seed_rl.metrics.batches import BatchMetrics
+from seed_rl.metrics.usage import INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.request import Answer, BadStep, Request, ServedGroup
 from seed_rl.types import EnvironmentSpec
@@ -41,17 +41,17 @@ class Core(abc.ABC):
     """Answers requests, and stores what they bring as experience. Several threads may run `serve`.
 
     Attributes:
-      figures: of requests.
+      metrics: of requests.
       agent_steps: see "Counting" in `seed_rl.types`.
       num_eval_envs: environments that only evaluate, the last ones.
       device: TensorFlow's name of the inference device; empty: where TensorFlow places it, or none.
     """
 
     def __init__(
-        self, store: StepStore, figures: BatchFigures | None = None, num_eval_envs: int = 0, device: str = ""
+        self, store: StepStore, metrics: BatchMetrics | None = None, num_eval_envs: int = 0, device: str = ""
     ):
-        """Takes experience into `store`; `figures` of several cores may be counted together."""
-        self.figures = figures or BatchFigures()
+        """Takes experience into `store`; `metrics` of several cores may be counted together."""
+        self.metrics = metrics or BatchMetrics()
         self.agent_steps, self.num_eval_envs, self.device = 0, num_eval_envs, device
         self._store = store
         self._failing_since = math.inf  # When all requests of all later batches have raised errors.
@@ -63,7 +63,7 @@ class Core(abc.ABC):
           ClosedError: the experience was closed.
           FloatingPointError: the policy has diverged; the batch stays unanswered.
         """
-        waits = self.figures.waits
+        waits = self.metrics.waits
         while True:
             with waits(INFERENCE_FOR_REQUESTS):
                 batch = batcher.next_batch()
@@ -122,7 +122,7 @@ class InferenceCore(Core):
         store: StepStore,
         weights: Callable[[], contextlib.AbstractContextManager[int]],
         device: str = "",
-        figures: BatchFigures | None = None,
+        metrics: BatchMetrics | None = None,
         compiled_batch_size: int | None = None,
     ):
         """Prepares tables.
@@ -136,10 +136,10 @@ class InferenceCore(Core):
           weights: holds the policy's weights as they are for a batch; gives their version, the number of
             updates that they have seen.
           device: TensorFlow's name of the inference device; empty: where TensorFlow places it.
-          figures: of inference; those of several cores may be counted together.
+          metrics: of inference; those of several cores may be counted together.
           compiled_batch_size: environments in the largest batch that XLA compiles for; None: no XLA.
         """
-        super().__init__(store, figures, num_eval_envs, device)
+        super().__init__(store, metrics, num_eval_envs, device)
         self._steps, self._actions = StepCodec(spec), ActionCodec(spec.action)
         self._table = make_table(policy, spec, num_envs, device, compiled_batch_size)
         self._num_envs = num_envs
@@ -159,7 +159,7 @@ class InferenceCore(Core):
         deliver: Deliver,
     ) -> list[Any]:
         """Acts on one batch; see `Core.answer`."""
-        self.figures.begin([request for _, request in batch])
+        self.metrics.begin([request for _, request in batch])
         if self._store.holds:
             batch = [pair for pair in batch if not self._hold(*pair, batcher)]
             if not batch:
@@ -178,7 +178,7 @@ class InferenceCore(Core):
         requests = [request for _, request in batch]
         batcher.finish([client for client, _ in batch])
         deliver(list(zip(requests, answers, strict=True)))
-        self.figures.add(requests)
+        self.metrics.add(requests)
         return completed
 
     def _hold(self, client: int, request: Request, batcher: Batcher[Request]) -> bool:

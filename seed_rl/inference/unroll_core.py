@@ -5,8 +5,8 @@ import threading
 from seed_rl.devices.publisher import WeightsReader
 from seed_rl.experience.fifo import BatchStore
 from seed_rl.inference.core import Answered, Core, Deliver
-from seed_rl.inference.figures import BatchFigures
 from seed_rl.inference.unrolls import UnrollCodec
+from seed_rl.metrics.batches import BatchMetrics
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.request import BadStep, Request
 
@@ -22,7 +22,7 @@ class UnrollCore(Core):
         codec: UnrollCodec,
         store: BatchStore,
         weights: WeightsReader,
-        figures: BatchFigures | None = None,
+        metrics: BatchMetrics | None = None,
     ):
         """Prepares.
 
@@ -30,9 +30,9 @@ class UnrollCore(Core):
           codec: of the unrolls.
           store: takes them.
           weights: gives the weights that actors get.
-          figures: of requests.
+          metrics: of requests.
         """
-        super().__init__(store, figures)
+        super().__init__(store, metrics)
         self._codec, self._batches, self._weights = codec, store, weights
         self._sent: dict[int, int] = {}  # By process: the version that it has got.
         self._lock = threading.Lock()
@@ -42,13 +42,13 @@ class UnrollCore(Core):
     ) -> list[int]:
         """Stores the unrolls of (client, request) pairs, and answers them; see `Core.answer`."""
         requests = [request for _, request in batch]
-        self.figures.begin(requests)
+        self.metrics.begin(requests)
         taken = [self._isolated([request], self._take) for request in requests]
         answers, completed = [answer for (answer,), _ in taken], [env for _, envs in taken for env in envs]
         self._require_some(answers)
         batcher.finish([client for client, _ in batch])
         deliver(list(zip(requests, answers, strict=True)))
-        self.figures.add(requests)
+        self.metrics.add(requests)
         return completed
 
     def _take(self, requests: list[Request]) -> Answered:
@@ -78,5 +78,5 @@ class UnrollCore(Core):
                 self._sent.clear()  # Some groups get weights twice.
             self._sent[process] = has if newer is None else newer.version
         answer = b"" if newer is None else newer.SerializeToString()
-        self.figures.carried(len(request.records), len(answer))
+        self.metrics.carried(len(request.records), len(answer))
         return [answer], completed

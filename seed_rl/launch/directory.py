@@ -14,9 +14,9 @@ from seed_rl.launch.launch_config import LocalConfig
 from seed_rl.launch.plan import Plan
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.messages import reason, say
-from seed_rl.reporting.progress import is_stage
+from seed_rl.metrics.curves import read_periods
+from seed_rl.metrics.progress import is_stage
 from seed_rl.runs import record
-from seed_rl.runs.curves import read_periods
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.lock import check_free
 from seed_rl.runs.record import changes, check, described, is_complete, run_identity

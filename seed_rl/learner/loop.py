@@ -22,23 +22,25 @@ from seed_rl.devices.publisher import PolicyCopy, Publisher, WeightsReader
 from seed_rl.devices.replicas import Replicas
 from seed_rl.experience.base import Batch, Setup
 from seed_rl.experience.source import Source
-from seed_rl.idle_time import INTAKE_FOR_UNROLLS, PREFETCH_FOR_EXPERIENCE, TRAINING_FOR_BATCH, Waits
 from seed_rl.inference.core import Core, InferenceCore
-from seed_rl.inference.figures import BatchFigures
 from seed_rl.learner import unroll_serving
-from seed_rl.learner.health import Health
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.lockstep import Lockstep
-from seed_rl.learner.periods import Periods
-from seed_rl.learner.policy_lag import PolicyLag
 from seed_rl.learner.saving import Saver
 from seed_rl.learner.serving import Serving
 from seed_rl.learner.team import Team
-from seed_rl.messages import warn
-from seed_rl.reporting.cpu import RunCpu
-from seed_rl.reporting.guard import UnsavedError
-from seed_rl.reporting.metrics import MetricsWriter
-from seed_rl.reporting.progress import ProgressDisplay
+from seed_rl.messages import UnsavedError, warn
+from seed_rl.metrics.batches import BatchMetrics, PolicyLag
+from seed_rl.metrics.health import Health
+from seed_rl.metrics.progress import ProgressDisplay
+from seed_rl.metrics.usage import (
+    INTAKE_FOR_UNROLLS,
+    PREFETCH_FOR_EXPERIENCE,
+    TRAINING_FOR_BATCH,
+    RunCpu,
+    Waits,
+)
+from seed_rl.metrics.writer import MetricsWriter, Periods
 from seed_rl.seeds import derived_seed
 from seed_rl.serving.listener import NotServingError
 from seed_rl.training.trainer import InitialPriorities, Trainer, UpdateOutput
@@ -48,59 +50,6 @@ from seed_rl.wire.security import Security
 
 # Seconds until the training thread detects a stop while it has no batch.
 _POLL_SECS = 0.2
-
-
-class _Usage:
-    """Idle time of threads and CPU use of the run: the figures that show its bottleneck.
-
-    Attributes:
-      batches: of inference.
-      training: of the training thread.
-      prefetch: of the thread that moves batches to the device; none in a synchronous run.
-      intake: of the thread that inserts into replay, if there is one.
-    """
-
-    def __init__(self) -> None:
-        self.batches = BatchFigures()
-        self.training = Waits(TRAINING_FOR_BATCH)
-        self.prefetch, self.intake = Waits(PREFETCH_FOR_EXPERIENCE), Waits(INTAKE_FOR_UNROLLS)
-        self._cpu = RunCpu()
-
-    def take(self) -> dict[str, float]:
-        """The figures since the last call, by plain name."""
-        waits = self.training.take() | self.prefetch.take() | self.intake.take()
-        return self.batches.take() | waits | self._cpu.take()
-
-
-class _Outputs:
-    """Metrics, TensorBoard, W&B and progress. Of several learner hosts, only the first one has figures."""
-
-    def __init__(
-        self, config: LearnerConfig, settings: Mapping[str, Any], display: ProgressDisplay, is_first: bool
-    ):
-        """Opens the files; the settings of the run, nested dicts, are logged."""
-        self._display = display
-        self._metrics = MetricsWriter(config.logdir, settings, config.wandb_project) if is_first else None
-        self.say: Callable[[str], None] = self._display.say
-
-    def write(self, figures: Mapping[str, Any], show: bool = True) -> None:
-        """Writes the figures of a period and shows them; `finish` shows those of the last one."""
-        if self._metrics is not None:
-            self._metrics.write(figures)
-            if show:
-                self._display.show(figures)
-
-    def finish(self, figures: Mapping[str, Any], ended: str) -> None:
-        """Logs the reason of the run's end."""
-        if self._metrics is not None:
-            self._display.finish(figures, ended)
-        else:
-            self._display.say(f"{ended}.")
-
-    def close(self) -> None:
-        """Flushes and closes the files; waits only for a limited time."""
-        if self._metrics is not None:
-            self._metrics.close()
 
 
 class Learner:
@@ -134,10 +83,12 @@ class Learner:
         self._display = display or ProgressDisplay(config.total_environment_frames)
         self._trainer = Trainer(algorithm, config, self._replicas)
         self._saver = Saver(config, environment.spec, algorithm, self._trainer, self._team)
-        self._figures = self._saver.make_figures(config)
-        self._team.report_with(self._figures)
-        self._usage = _Usage()
-        self._lag = PolicyLag(algorithm.unroll.burn_in)
+        self._metrics = self._saver.make_metrics(config)
+        self._team.report_with(self._metrics)
+        self._batches, self._lag = BatchMetrics(), PolicyLag(algorithm.unroll.burn_in)
+        reasons = (TRAINING_FOR_BATCH, PREFETCH_FOR_EXPERIENCE, INTAKE_FOR_UNROLLS)
+        self._waits, self._prefetch_waits, intake_waits = waits = [Waits(reason) for reason in reasons]
+        self._measured = (self._batches, *waits, RunCpu(), self._lag)
         actors_act = config.inference == "actor"
         self._experience = algorithm.experience.make(
             Setup(
@@ -148,7 +99,7 @@ class Learner:
                 config.seed + self._team.index,
                 InitialPriorities(algorithm),
                 self._team.num_envs(config.num_envs) - algorithm.num_eval_envs,
-                None if config.synchronous else self._usage.intake,
+                None if config.synchronous else intake_waits,
                 self._trainer.updates,
             )
         )
@@ -168,7 +119,7 @@ class Learner:
         """For actors that hold the policy."""
         reader = WeightsReader(self._algorithm.policy)
         self._publish([reader])
-        parts = (self._experience.store, reader, self._usage.batches)
+        parts = (self._experience.store, reader, self._batches)
         core, self._policy = unroll_serving.make(
             self._algorithm, self._environment.spec, self._settings, *parts
         )
@@ -200,7 +151,7 @@ class Learner:
             self._experience.store,
             weights,
             device,
-            self._usage.batches,
+            self._batches,
             self._config.compiled_batch_size,
         )
 
@@ -226,18 +177,19 @@ class Learner:
             config,
             self._environment,
             self._cores,
-            self._figures,
+            self._metrics,
             self._security,
             self._experience.background,
             team,
             self._policy,
         )
-        outputs = _Outputs(config, self._settings, self._display, team.is_first)
+        # Of several learner hosts, only the first one has metrics.
+        writer = MetricsWriter(config.logdir, self._settings, config.wandb_project) if team.is_first else None
         source = self._source(serving)
         complete = farewell = ""
         try:
-            self._introduce(outputs)
-            figures = self._train(serving, source, outputs, stopping)
+            self._introduce()
+            metrics = self._train(serving, source, writer, stopping)
             if self._frames() >= config.total_environment_frames:
                 complete = "Training is complete"
             elif self.has_reached_return:
@@ -246,7 +198,8 @@ class Learner:
                 farewell = "The learner was stopped."
             self._display.stage("writing the checkpoint" + (" and the exported policy" if complete else ""))
             self._save()  # Before other output, which may take a while.
-            outputs.write(figures, show=False)
+            if writer is not None:
+                writer.write(metrics)
         except BaseException as error:
             farewell = "The learner failed."
             if isinstance(error, NotServingError):
@@ -257,12 +210,16 @@ class Learner:
         finally:
             serving.stop(farewell, self._experience)
             source.close()
-            outputs.close()
+            if writer is not None:
+                writer.close()
         serving.raise_error()  # A thread may have died since the last check.
         if complete:
             self._saver.export()
         saved = "Stopped without a checkpoint" if self._saver.unsaved else "Stopped with a checkpoint"
-        outputs.finish(figures, complete or saved)
+        if team.is_first:
+            self._display.finish(metrics, complete or saved)
+        else:
+            self._display.say(f"{complete or saved}.")
         if self._saver.unsaved:
             raise UnsavedError(
                 f"{self._saver.unsaved} Free up space, and run the same command again to resume."
@@ -273,22 +230,26 @@ class Learner:
         distribute = self._replicas.distribute
         if self._config.synchronous:
             return Lockstep(serving, self._experience, self._team.num_envs(self._config.num_envs), distribute)
-        return Source(self._experience, distribute, self._usage.prefetch)
+        return Source(self._experience, distribute, self._prefetch_waits)
 
-    def _introduce(self, outputs: _Outputs) -> None:
+    def _introduce(self) -> None:
         """Logs the run's settings at its start."""
         devices = None if self._policy else [core.device for core in self._cores if core.device]
         batch_size = self._config.batch_size // self._team.count
-        outputs.say(report.describe(self._replicas.devices, devices, batch_size))
+        self._display.say(report.describe(self._replicas.devices, devices, batch_size))
         for sentence in self._saver.warnings:
-            outputs.say(sentence)
+            self._display.say(sentence)
         if self._saver.resumed_from:
-            outputs.say(f"Resuming from {self._saver.resumed_from}.")
+            self._display.say(f"Resuming from {self._saver.resumed_from}.")
 
     def _train(
-        self, serving: Serving, source: Source | Lockstep, outputs: _Outputs, stopping: Callable[[], bool]
+        self,
+        serving: Serving,
+        source: Source | Lockstep,
+        writer: MetricsWriter | None,
+        stopping: Callable[[], bool],
     ) -> dict[str, Any]:
-        """Runs the training loop; returns the last figures."""
+        """Runs the training loop; returns the last metrics."""
         config, total = self._config, self._config.total_environment_frames
         health = Health(self._environment.spec.action, total, self._settings.get("agent", {}))
         output: UpdateOutput | None = None
@@ -301,7 +262,7 @@ class Learner:
                 waiting = ("waiting for actors", serving.describe_actors)
                 self._display.stage(*(("collecting experience",) if self._agent_steps else waiting))
             if batch is None and not stopping() and not self._reaches_return():
-                with self._usage.training(TRAINING_FOR_BATCH):
+                with self._waits(TRAINING_FOR_BATCH):
                     batch = source.next(_POLL_SECS)
             with self._team.joining():
                 steps_here = sum(core.agent_steps for core in self._cores)
@@ -327,17 +288,19 @@ class Learner:
                 if self._saver.unsaved:
                     warn(f"{self._saver.unsaved} The learner tries again at the next interval.")
             if periods.ended():
-                figures = self._report(output)
-                outputs.write(figures)
-                for sentence in health.check(figures) if self._team.is_first else ():
-                    outputs.say(sentence)
+                metrics = self._report(output)
+                if writer is not None:
+                    writer.write(metrics)
+                    self._display.show(metrics)
+                    for sentence in health.check(metrics):
+                        self._display.say(sentence)
 
     def _reaches_return(self) -> bool:
         """Whether the mean return is that of `stop_at_return`; the first host has all episodes."""
         goal = self._config.stop_at_return
         if goal is None or not self._team.is_first:
             return False
-        mean_return = self._figures.settled_return(self._algorithm.num_eval_envs)
+        mean_return = self._metrics.settled_return(self._algorithm.num_eval_envs)
         return mean_return is not None and mean_return >= goal
 
     def _update(self, batch: Batch) -> UpdateOutput:
@@ -350,26 +313,26 @@ class Learner:
         return output
 
     def _report(self, output: UpdateOutput | None) -> dict[str, Any]:
-        figures = self._figures.take(self._agent_steps, self._trainer.updates)
-        of_host = self._usage.take() | self._lag.take() | self._experience.figures()
-        of_host["learner_memory_mib"] = figures["learner_memory_mib"]
-        figures |= self._team.exchange(of_host)
+        metrics = self._metrics.take(self._agent_steps, self._trainer.updates)
+        of_host = {name: value for part in self._measured for name, value in part.take().items()}
+        of_host |= self._experience.figures() | {"learner_memory_mib": metrics["learner_memory_mib"]}
+        metrics |= self._team.exchange(of_host)
         if output is not None:
             _require_finite(output)
-            figures |= {name: float(value.numpy()) for name, value in output.metrics.items()}
-        return figures
+            metrics |= {name: float(value.numpy()) for name, value in output.metrics.items()}
+        return metrics
 
     def _glance(self) -> dict[str, Any]:
-        """The figures that a terminal shows between periods."""
-        figures = self._figures.glance(self._agent_steps)
-        return figures | {"secs_to_checkpoint": self._next_save - time.monotonic()}
+        """The metrics that a terminal shows between periods."""
+        metrics = self._metrics.glance(self._agent_steps)
+        return metrics | {"secs_to_checkpoint": self._next_save - time.monotonic()}
 
     def _frames(self) -> int:
         """Environment frames of the run, on all hosts."""
-        return self._figures.env_frames(self._agent_steps)
+        return self._metrics.env_frames(self._agent_steps)
 
     def _save(self) -> None:
-        self._saver.save(self._frames(), self._figures, self._experience)
+        self._saver.save(self._frames(), self._metrics, self._experience)
 
 
 def _require_finite(output: UpdateOutput | None) -> None:

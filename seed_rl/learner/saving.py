@@ -12,7 +12,7 @@ from seed_rl.files import set_aside
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.team import Team
 from seed_rl.messages import reason
-from seed_rl.reporting.figures import RunFigures
+from seed_rl.metrics.episodes import RunMetrics
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.training.checkpoint import Checkpointer
 from seed_rl.training.checkpoint_files import WRITE_ERRORS
@@ -71,10 +71,10 @@ class Saver:
         """Environment frames of the run at the last checkpoint, or since then when it was saved."""
         return int(self._checkpointer.progress.env_frames.numpy())
 
-    def make_figures(self, config: LearnerConfig) -> RunFigures:
-        """The figures of the run, which continue where the last checkpoint left them."""
+    def make_metrics(self, config: LearnerConfig) -> RunMetrics:
+        """The metrics of the run, which continue where the last checkpoint left them."""
         progress = self._checkpointer.progress
-        return RunFigures(
+        return RunMetrics(
             self._spec.num_action_repeats,
             self.env_frames,
             float(progress.seconds.numpy()),
@@ -119,7 +119,7 @@ class Saver:
         """Whether a checkpoint is due that is kept for good, at these environment frames of the run."""
         return env_frames // self._keep_every_frames > self._kept
 
-    def save(self, env_frames: int, figures: RunFigures, experience: Experience) -> None:
+    def save(self, env_frames: int, metrics: RunMetrics, experience: Experience) -> None:
         """Writes what the experience holds and a checkpoint; sets `unsaved`.
 
         Until the checkpoint is complete, the replay of the one before it stays: whatever ends this process, a
@@ -134,7 +134,7 @@ class Saver:
                     experience.save(str(new_replay if self._team.is_first else self._replay))
             finally:  # A checkpoint without its replay is better than none.
                 if self._team.is_first:
-                    self._save_checkpoint(env_frames, figures)
+                    self._save_checkpoint(env_frames, metrics)
             if self._team.is_first and is_kept:
                 self._checkpointer.keep()
             self.unsaved = ""
@@ -154,16 +154,16 @@ class Saver:
             else:
                 new_replay.unlink()
 
-    def _save_checkpoint(self, env_frames: int, figures: RunFigures) -> None:
+    def _save_checkpoint(self, env_frames: int, metrics: RunMetrics) -> None:
         progress = self._checkpointer.progress
         progress.env_frames.assign(env_frames)
         progress.agent_steps.assign(env_frames // self._spec.num_action_repeats)
-        progress.episodes.assign(figures.episodes)
-        progress.seconds.assign(figures.seconds)
-        progress.recent.value = figures.recent
+        progress.episodes.assign(metrics.episodes)
+        progress.seconds.assign(metrics.seconds)
+        progress.recent.value = metrics.recent
         self._checkpointer.save()
         self._saved_frames = env_frames
-        mean_return = figures.settled_return(self._algorithm.num_eval_envs)
+        mean_return = metrics.settled_return(self._algorithm.num_eval_envs)
         if mean_return is not None:
             self._checkpointer.save_if_best(mean_return)
 

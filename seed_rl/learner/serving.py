@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from seed_rl.experience.base import ClosedError, Experience
-from seed_rl.idle_time import INFERENCE_FOR_REQUESTS
 from seed_rl.inference.core import Core
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.team import Team
-from seed_rl.reporting.figures import RunFigures
+from seed_rl.metrics.episodes import RunMetrics
+from seed_rl.metrics.usage import INFERENCE_FOR_REQUESTS
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.connections import Connections
 from seed_rl.serving.request import Request
@@ -42,7 +42,7 @@ class Serving:
         config: LearnerConfig,
         environment: EnvironmentDescription,
         cores: Sequence[Core],
-        figures: RunFigures,
+        metrics: RunMetrics,
         security: Security,
         background: Callable[[], None] | None = None,
         team: Team | None = None,
@@ -51,7 +51,7 @@ class Serving:
         """Starts serving; in a synchronous run, inference is left to `answer`.
 
         `cores` compute the actions, each for its part of the environments; a synchronous run has one.
-        `figures` receive episodes and actors. `background` is a job of the experience that gets a thread.
+        `metrics` receive episodes and actors. `background` is a job of the experience that gets a thread.
         `policy` gives the policy as it is now, for actors that hold it; None: the cores act.
 
         Raises:
@@ -70,8 +70,8 @@ class Serving:
             config.num_envs,
             self._batchers,
             config.inference_batch_size,
-            figures.on_actor,
-            figures.on_episodes,
+            lambda task: metrics.on_actor(task.had_others),
+            metrics.on_episodes,
             cores[0].num_eval_envs,
             config.seed,
             team.hosts,
@@ -80,7 +80,7 @@ class Serving:
         )
         self.describe_actors = connections.describe_actors
         parts = (config.server_address, connections, security)
-        self._server = InferenceServer(*parts, listener=team.listener, on_refusal=figures.on_refusal)
+        self._server = InferenceServer(*parts, listener=team.listener, on_refusal=metrics.on_refusal)
         jobs: list[tuple[str, Callable[[], None]]] = [("intake", background)] if background else []
         if not config.synchronous:
             pairs = list(zip(cores, self._batchers, strict=True)) * config.num_inference_threads
@@ -115,7 +115,7 @@ class Serving:
 
     def requests(self, timeout_secs: float) -> list[tuple[int, Request]]:
         """For a synchronous run: a batch of (client, request) pairs; empty if none arrives in time."""
-        with self._cores[0].figures.waits(INFERENCE_FOR_REQUESTS):
+        with self._cores[0].metrics.waits(INFERENCE_FOR_REQUESTS):
             return self._batchers[0].next_batch(timeout_secs) or []
 
     def is_connected(self, client: int) -> bool:

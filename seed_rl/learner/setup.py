@@ -17,7 +17,7 @@ from seed_rl.hosts.peers import Peers
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.loop import Learner
 from seed_rl.learner.team import Team
-from seed_rl.reporting.progress import ProgressDisplay
+from seed_rl.metrics.progress import ProgressDisplay
 from seed_rl.seeds import derived_seed
 from seed_rl.serving.listener import Listener
 from seed_rl.wire.protocol import EnvironmentDescription

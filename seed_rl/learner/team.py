@@ -7,11 +7,11 @@ from typing import Any
 
 from seed_rl.devices.hosts import REDUCTION_ERRORS, Agreement, Collective
 from seed_rl.hosts.peers import Peers
-from seed_rl.idle_time import TRAINING_FOR_HOSTS, Waits
-from seed_rl.reporting.figures import RunFigures
+from seed_rl.metrics.episodes import RunMetrics
+from seed_rl.metrics.usage import TRAINING_FOR_HOSTS, Waits
 from seed_rl.serving.listener import Listener
 
-# Figures that are not averaged over hosts: those added up, and those of which the largest counts.
+# Metrics that are not averaged over hosts: those added up, and those of which the largest counts.
 _SUMS = frozenset(("learner_memory_mib", "queue_depth", "dropped_unrolls", "replay_size", "replay_mib"))
 _MAXIMA = frozenset(("version_spread_max_updates",))
 
@@ -77,17 +77,17 @@ class Team:
         with self._waits(TRAINING_FOR_HOSTS):
             return self._collective.agree(has_batch, stop, agent_steps, reached)
 
-    def report_with(self, figures: RunFigures) -> None:
-        """Brings what the other hosts' actors report into the first one's figures."""
+    def report_with(self, metrics: RunMetrics) -> None:
+        """Brings what the other hosts' actors report into the first one's metrics."""
 
         def hear(index: int, report: dict[str, Any]) -> None:
-            figures.add_news(index, report["run"])
+            metrics.add_news(index, report["run"])
             self._of_others[index] = {name: float(value) for name, value in report["figures"].items()}
 
         if self._peers:
             if not self.is_first:
-                figures.keep_news()
-            self._peers.take_report = lambda: {"run": figures.take_news(), "figures": self._mine}
+                metrics.keep_news()
+            self._peers.take_report = lambda: {"run": metrics.take_news(), "figures": self._mine}
             self._peers.on_report = hear
 
     def finish(self) -> None:
@@ -95,17 +95,17 @@ class Team:
         if self._peers:
             self._peers.finish()
 
-    def exchange(self, figures: dict[str, float]) -> dict[str, float]:
-        """Figures of this host's inference and experience; the first host gets those of all hosts.
+    def exchange(self, metrics: dict[str, float]) -> dict[str, float]:
+        """Metrics of this host's inference and experience; the first host gets those of all hosts.
 
-        Counts are added up, of maxima the largest is taken, and all other figures are averaged.
+        Counts are added up, of maxima the largest is taken, and all other metrics are averaged.
         """
         if not self._peers:
-            return figures
-        self._mine = figures = figures | self._waits.take()
-        everyone = [figures, *self._of_others.values()]
+            return metrics
+        self._mine = metrics = metrics | self._waits.take()
+        everyone = [metrics, *self._of_others.values()]
         found = {}
-        for name in figures:
+        for name in metrics:
             values = [other[name] for other in everyone if name in other]
             combine = sum if name in _SUMS else max if name in _MAXIMA else statistics.fmean
             found[name] = combine(values)

@@ -8,9 +8,9 @@ from seed_rl.algorithms.base import Algorithm
 from seed_rl.devices.publisher import WeightsReader
 from seed_rl.experience.base import StepStore
 from seed_rl.experience.fifo import BatchStore
-from seed_rl.inference.figures import BatchFigures
 from seed_rl.inference.unroll_core import UnrollCore
 from seed_rl.inference.unrolls import UnrollCodec
+from seed_rl.metrics.batches import BatchMetrics
 from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.generated import inference_pb2 as pb
 
@@ -21,7 +21,7 @@ def make(
     settings: Mapping[str, Any],
     store: StepStore,
     weights: WeightsReader,
-    figures: BatchFigures,
+    metrics: BatchMetrics,
 ) -> tuple[UnrollCore, Callable[[], pb.Policy]]:
     """Makes the core, and a function that gives the policy with the weights as they are then.
 
@@ -42,4 +42,4 @@ def make(
         message.MergeFrom(description)
         return message
 
-    return UnrollCore(codec, store, weights, figures), policy
+    return UnrollCore(codec, store, weights, metrics), policy

@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from seed_rl.algorithms import registry as algorithms
+from seed_rl.metrics.curves import POSITIONS, Curve, curve, final_value, read_periods
 from seed_rl.runs import record
-from seed_rl.runs.curves import POSITIONS, Curve, curve, final_value, read_periods
 from seed_rl.runs.layout import find_runs
 from seed_rl.runs.record import RunRecord, plumbing
 

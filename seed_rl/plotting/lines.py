@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.stats
 
+from seed_rl.metrics.curves import Curve
 from seed_rl.plotting.groups import RunGroup
-from seed_rl.runs.curves import Curve
 
 FEWEST_SEEDS = 3  # For a band.
 _POINTS = 300

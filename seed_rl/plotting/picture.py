@@ -16,6 +16,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from seed_rl.files import replacing
 from seed_rl.messages import say
+from seed_rl.metrics.curves import Curve
 from seed_rl.plotting.groups import (
     RunGroup,
     Variant,
@@ -29,7 +30,6 @@ from seed_rl.plotting.groups import (
     with_counts,
 )
 from seed_rl.plotting.lines import Line, group_lines, interquartile_mean, median_of_means, summary
-from seed_rl.runs.curves import Curve
 from seed_rl.runs.scores import goal, published_medians, published_scores
 
 _AXES = ("env_frames", "seconds")

@@ -4,6 +4,7 @@ Each one is made of `groups`, what `gather` has found, measured by the return (T
 are names from the user; see `variant_labels`, which also says what all of them raise.
 """
 
+import contextlib
 import csv
 import io
 from collections import defaultdict
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from seed_rl.files import parse_json
 from seed_rl.paper import tables
 from seed_rl.plotting.groups import (
     GameTask,
@@ -24,7 +26,8 @@ from seed_rl.plotting.groups import (
     task_labels,
     variant_labels,
 )
-from seed_rl.runs.curves import last_evaluation
+from seed_rl.runs.layout import RunDirectory
+from seed_rl.runs.record import RunRecord
 from seed_rl.runs.scores import Scores, game_key, published_games, published_scores
 
 Row = Mapping[str, Any]
@@ -258,9 +261,23 @@ def atari_table(groups: Sequence[RunGroup], label: str | None = None) -> Table:
 
 def _evaluated(group: RunGroup) -> float:
     """The mean over runs of the last evaluation if each has one, else of the end of training."""
-    found = [last_evaluation(run.record.logdir, run.record.environment_settings) for run in group.runs]
+    found = [_last_evaluation(run.record) for run in group.runs]
     means = [mean for mean in found if mean is not None]
     return float(np.mean(means)) if len(means) == len(found) else group.final
+
+
+def _last_evaluation(run: RunRecord) -> float | None:
+    """The mean return of a run's evaluation (`seed_rl evaluate`) after the most training.
+
+    None if there is none. Those of a single episode, or with other settings of the environment, do not count.
+    """
+    found: list[tuple[float, float]] = []
+    for path in RunDirectory(run.logdir).evaluations.glob("*.json"):
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # Somebody else's file.
+            results = parse_json(path.read_text(encoding="utf-8"))
+            if results["environment"]["settings"] == run.environment_settings and len(results["returns"]) > 1:
+                found.append((float(results["env_frames"]), float(np.mean(results["returns"]))))
+    return max(found)[1] if found else None
 
 
 def _percent(agent: str) -> str:

@@ -7,7 +7,7 @@ from tqdm import tqdm
 from seed_rl.launch.child import Child
 from seed_rl.launch.watch import ChildEnded, Signalled, Tick, Timing, Watch, describe_exit
 from seed_rl.messages import say
-from seed_rl.runs.curves import final_return, read_periods, return_name
+from seed_rl.metrics.curves import final_return, read_periods, return_name
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.signals import SAME_SIGNAL_SECS, STOP_CODES, STOP_SIGNALS
 from seed_rl.sweeps.study import Trials, short

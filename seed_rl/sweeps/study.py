@@ -19,7 +19,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from seed_rl.files import write_atomically
 from seed_rl.messages import warn
-from seed_rl.runs.curves import curve, read_periods
+from seed_rl.metrics.curves import curve, read_periods
 from seed_rl.runs.layout import SWEEP_JOURNAL, RunDirectory
 from seed_rl.runs.record import differences, is_directory
 from seed_rl.sweeps.trials import Sweep, SweepRun, distributions, draw

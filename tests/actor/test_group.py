@@ -9,7 +9,7 @@ from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.failures import FailureConfig
 from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.suites.catch import SUITE, CatchConfig
-from seed_rl.episode_metrics import FAILURES
+from seed_rl.metrics.episodes import FAILURES
 from seed_rl.types import EnvOutput
 from seed_rl.wire.codec import StepCodec
 from seed_rl.wire.generated import inference_pb2 as pb

@@ -6,7 +6,8 @@ import signal
 import psutil
 import pytest
 
-from seed_rl.runs import curves, record
+from seed_rl.metrics import curves
+from seed_rl.runs import record
 from tests.environments import slow
 from tests.gcp.vertex_double import PRIMARY
 from tests.waiting import wait_until

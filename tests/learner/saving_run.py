@@ -46,7 +46,7 @@ class SavingRun:
         self.saver = Saver(config, SPEC, algorithm, self._trainer, Team())
         self.experience = Experience()
         self.saver.restore_experience(self.experience)
-        self._figures = self.saver.make_figures(config)
+        self._figures = self.saver.make_metrics(config)
 
     def save(self, frames):
         """Saves as after so many frames, and as many updates."""

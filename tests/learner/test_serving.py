@@ -12,7 +12,7 @@ from seed_rl.experience.base import ClosedError
 from seed_rl.learner import serving
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.serving import Serving
-from seed_rl.reporting.figures import RunFigures
+from seed_rl.metrics.episodes import RunMetrics
 from seed_rl.serving.server import InferenceServer
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security
@@ -41,7 +41,7 @@ def start(tmp_path):
     def start_inference(after):
         config = LearnerConfig(server_address=f"unix:{tmp_path}/s", num_envs=4, num_inference_threads=1)
         return Serving(
-            config, identity, [Core(after)], RunFigures(1, 0, 0.0, 0, 4, evaluation_window=20), Security()
+            config, identity, [Core(after)], RunMetrics(1, 0, 0.0, 0, 4, evaluation_window=20), Security()
         )
 
     return start_inference

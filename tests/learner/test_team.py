@@ -4,7 +4,7 @@ import json
 
 from seed_rl.hosts.peers import Peers
 from seed_rl.learner.team import Team
-from seed_rl.reporting.figures import RunFigures
+from seed_rl.metrics.episodes import RunMetrics
 from seed_rl.serving.listener import Listener
 from seed_rl.wire.hosts import SERVICE, LearnerHosts
 
@@ -20,7 +20,7 @@ class Collective:
 
 
 def run_figures():
-    return RunFigures(1, 0, 0.0, 0, 4, 20)
+    return RunMetrics(1, 0, 0.0, 0, 4, 20)
 
 
 def test_a_learner_that_is_alone_agrees_with_itself():

@@ -8,8 +8,8 @@ import numpy as np
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
 from seed_rl.learner.learner_config import LearnerConfig
+from seed_rl.metrics.curves import Curve
 from seed_rl.runs import record
-from seed_rl.runs.curves import Curve
 from seed_rl.runs.record import RunRecord
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from seed_rl.commands import report
 from seed_rl.flags.errors import UsageError
+from seed_rl.metrics.curves import curve, final_value, read_periods
 from seed_rl.plotting.groups import gather
 from seed_rl.plotting.run_tables import run_table
-from seed_rl.runs.curves import curve, final_value, read_periods
 from seed_rl.runs.scores import published_scores
 from tests.plotting.synthetic import write_run
 

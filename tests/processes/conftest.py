@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from seed_rl.reporting.progress import is_stage
+from seed_rl.metrics.progress import is_stage
 from tests.waiting import DEADLINE_SECS, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,7 +7,7 @@ import pytest
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.ranges import RANGES, first_problem, problem
 
-# Of the environment itself: values that are not finite are left out (`seed_rl.episode_metrics`).
+# Of the environment itself: values that are not finite are left out (`seed_rl.metrics.episodes`).
 EXEMPT = {("Episode", "figures")}
 
 

@@ -1,4 +1,4 @@
-"""Bottlenecks from made-up figures, the cases right beside them, and reports of runs."""
+"""Bottlenecks from made-up metrics, the cases right beside them, and reports of runs."""
 
 import contextlib
 import json
@@ -10,13 +10,13 @@ from seed_rl.commands import doctor
 from seed_rl.flags.definitions import option_names
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.launch_config import LocalConfig
+from seed_rl.metrics.bottlenecks import Shares, diagnose, medians, report, table, watch
 from seed_rl.runs import lock, record
-from seed_rl.runs.bottlenecks import Shares, diagnose, medians, report, table, watch
 from seed_rl.runs.layout import RunDirectory
 from tests.plotting.synthetic import make_record, write_run
 
 # Everything waits a little: nothing bounds it.
-FIGURES = {
+METRICS = {
     "inference_waiting_share": 0.45,
     "inference_blocked_share": 0.05,
     "inference_batch_size": 60.0,
@@ -52,14 +52,14 @@ CROWDED = {"machine_cpu_cores": 15.9}
 PART = {"machine_cores": 6.0, "machine_cpu_cores": None}
 
 
-def shares(agent="vtrace", learner=None, settings=None, **figures):
+def shares(agent="vtrace", learner=None, settings=None, **metrics):
     run = make_record(agent=agent, learner={"num_envs": 256, **(learner or {})}, **(settings or {}))
-    base = FIGURES | (REPLAY if agent == "r2d2" else {})
-    known = {name: value for name, value in {**base, **figures}.items() if value is not None}
-    return Shares(known, {**run.learner_settings, **run.agent_settings})
+    base = METRICS | (REPLAY if agent == "r2d2" else {})
+    known = {name: value for name, value in {**base, **metrics}.items() if value is not None}
+    return Shares(known, settings_of(run))
 
 
-# The figures, the names of the findings, and flags or values that are named.
+# The metrics, the names of the findings, and flags or values that are named.
 KINDS = [
     ({}, "balanced", ["--num_actors"]),
     (BEHIND, "training", ["--training_devices", "--batch_size"]),
@@ -117,7 +117,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("given", "names", "words"), KINDS)
-def test_findings_follow_from_figures_and_name_flags_that_exist(given, names, words):
+def test_findings_follow_from_metrics_and_name_flags_that_exist(given, names, words):
     found = diagnose(shares(**given))
     assert " ".join(found) == names
     run = make_record(agent=given.get("agent", "vtrace"))
@@ -148,7 +148,7 @@ def test_the_table_has_the_shares_of_all_stages_and_the_cores():
     assert lines[-1].endswith("10.1")
 
 
-def test_figures_that_a_run_does_not_have_are_left_out_of_the_table():
+def test_metrics_that_a_run_does_not_have_are_left_out_of_the_table():
     unknown = dict.fromkeys(
         ("actor_turn_ms", "prefetch_waiting_share", "actor_cpu_cores", "machine_cpu_cores")
     )
@@ -157,8 +157,8 @@ def test_figures_that_a_run_does_not_have_are_left_out_of_the_table():
     assert "hosts" not in "".join(lines) and lines[-1].endswith("learner 2.0")
 
 
-def period(number, waiting=0.85, **figures):
-    """The figures of period `number` of a run whose actors are slow."""
+def period(number, waiting=0.85, **metrics):
+    """The metrics of period `number` of a run whose actors are slow."""
     return {
         "env_frames": 1000 * number,
         "updates": 20 * number,
@@ -169,7 +169,7 @@ def period(number, waiting=0.85, **figures):
         "training_waiting_share": 0.9,
         "inference_latency_p50_ms": 1.0,
         "actor_turn_ms": 10.0,
-        **figures,
+        **metrics,
     }
 
 
@@ -179,19 +179,27 @@ def run(tmp_path):
     return record.read(str(write_run(tmp_path / "run", metrics=False)))
 
 
+def reported(run):
+    return report(run.logdir, settings_of(run))
+
+
+def settings_of(run):
+    return {**run.learner_settings, **run.agent_settings}
+
+
 def add(run, *periods):
     with open(RunDirectory(run.logdir).metrics, "a") as file:
         file.writelines(json.dumps(each) + "\n" for each in periods)
 
 
-def test_figures_are_medians_of_the_periods_that_have_them():
-    figures = medians([period(1), period(2), period(3, waiting=0.0, passing=3.0)])
-    assert (figures["inference_waiting_share"], figures["passing"]) == (0.85, 3.0)
+def test_metrics_are_medians_of_the_periods_that_have_them():
+    metrics = medians([period(1), period(2), period(3, waiting=0.0, passing=3.0)])
+    assert (metrics["inference_waiting_share"], metrics["passing"]) == (0.85, 3.0)
 
 
 def test_a_report_is_of_the_last_ten_periods(run):
     add(run, *(period(n, waiting=0.1) for n in range(1, 10)), *(period(n) for n in range(10, 17)))
-    head, *stages, finding = report(run)
+    head, *stages, finding = reported(run)
     assert head == f"{run.logdir}: 100 frames/s and 2.0 updates/s in the last 10 periods."
     assert [line.split()[0] for line in stages] == ["stage", "training", "inference", "actors"]
     assert "85%" in stages[2]
@@ -199,12 +207,12 @@ def test_a_report_is_of_the_last_ten_periods(run):
 
 
 def test_too_few_periods_are_not_judged(run):
-    assert "(0 of 3 periods)" in "".join(report(run))
+    assert "(0 of 3 periods)" in "".join(reported(run))
     add(run, {"env_frames": 5, "seconds": 1.0}, period(1), period(2))
-    (line,) = report(run)
+    (line,) = reported(run)
     assert "(2 of 3 periods); try again when the run has trained for 30 s" in line
     add(run, period(3))
-    assert len(report(run)) > 1
+    assert len(reported(run)) > 1
 
 
 def test_live_reports_on_each_period_and_ends_with_the_run(run):
@@ -217,10 +225,10 @@ def test_live_reports_on_each_period_and_ends_with_the_run(run):
             """Another period passes, except for the fourth; after the seventh, training ends."""
             if (number := next(numbers, None)) is None:
                 training.close()
-            elif number != 4:  # Nothing is printed without new figures.
+            elif number != 4:  # Nothing is printed without new metrics.
                 add(run, period(number))
 
-        watch(run, said.append, sleep)
+        watch(run.logdir, settings_of(run), lambda: lock.holder(run.logdir) is not None, said.append, sleep)
     assert [len(lines) for lines in said[:3]] == [1, 1, 1]  # Of no period, one and two: too few.
     assert len(said) == 9  # Of 0 to 6 periods; the last once more when it ends; and that it has ended.
     assert all("in the last 3 periods" in lines[0] for lines in said[3:8])
@@ -237,7 +245,7 @@ def refused(*args):
 def test_the_command_prints_the_report(run, capsys):
     add(run, *(period(n) for n in range(1, 6)))
     assert doctor.main(["doctor", str(run.logdir)]) == 0
-    assert capsys.readouterr().out.splitlines() == report(run)
+    assert capsys.readouterr().out.splitlines() == reported(run)
     assert doctor.main(["doctor", str(run.logdir), "--live"]) == 0  # Nobody trains: once is enough.
     assert capsys.readouterr().out.splitlines()[-1] == "No learner trains in this directory now."
 

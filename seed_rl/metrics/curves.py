@@ -1,10 +1,9 @@
-"""The metrics of a run over time, read from its metrics.jsonl."""
+"""The metrics of a run over time: read from its metrics.jsonl, or drawn in block characters."""
 
-import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
@@ -14,6 +13,9 @@ from seed_rl.runs.layout import RunDirectory
 
 # When a period ended, which each of them has, rather than how it went.
 POSITIONS = ("env_frames", "seconds")
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_MOST_POINTS = 1000
 
 
 class Curve(NamedTuple):
@@ -66,12 +68,12 @@ def read_periods(logdir: str | Path, warn: Callable[[str], None] = warn) -> list
 
 
 def _period(line: str) -> dict[str, Any] | None:
-    """The period that a line records, with all figures that are finite numbers; None if it is incomplete."""
+    """The period that a line records, with all metrics that are finite numbers; None if it is incomplete."""
     try:
-        figures = parse_json(line).items()
+        metrics = parse_json(line).items()
     except (ValueError, AttributeError):
         return None
-    period = {name: value for name, value in figures if type(value) in (int, float) and math.isfinite(value)}
+    period = {name: value for name, value in metrics if type(value) in (int, float) and math.isfinite(value)}
     return period if all(period.get(name, -1) >= 0 for name in POSITIONS) else None
 
 
@@ -99,15 +101,48 @@ def final_return(periods: Sequence[dict[str, Any]]) -> float | None:
     return final_value(returns) if len(returns.value) else None
 
 
-def last_evaluation(logdir: str | Path, environment_settings: dict[str, Any]) -> float | None:
-    """The mean return of a run's evaluation (`seed_rl evaluate`) after the most training.
+class TextCurve:
+    """The mean return over the environment frames of a run, which may have any number of points."""
 
-    None if there is none. Those of a single episode, or with other settings of the environment, do not count.
-    """
-    found: list[tuple[float, float]] = []
-    for path in RunDirectory(Path(logdir)).evaluations.glob("*.json"):
-        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # Somebody else's file.
-            results = parse_json(path.read_text(encoding="utf-8"))
-            if results["environment"]["settings"] == environment_settings and len(results["returns"]) > 1:
-                found.append((float(results["env_frames"]), float(np.mean(results["returns"]))))
-    return max(found)[1] if found else None
+    def __init__(self, points: Iterable[tuple[int, float]] = ()):
+        """Starts with points (environment frames, mean return)."""
+        self._points: list[tuple[float, float]] = []
+        for frames, value in points:
+            self.add(frames, value)
+
+    def add(self, frames: int, value: float) -> None:
+        """Adds a point, in the place of those that are not before it (of a session that was killed).
+
+        Too many points are replaced by half as many, evenly over the frames.
+        """
+        while self._points and self._points[-1][0] >= frames:
+            self._points.pop()
+        self._points.append((frames, value))
+        if len(self._points) > _MOST_POINTS:
+            self._points = self._resampled(_MOST_POINTS // 2)
+
+    def drawn(self, width: int) -> str:
+        """The curve in at most `width` characters, from the first point to the last, evenly over the frames.
+
+        Empty with fewer than two points.
+        """
+        if len(self._points) < 2 or width < 1:
+            return ""
+        shown = np.array([value for _, value in self._resampled(min(width, len(self._points)))])
+        shares = (shown - shown.min()) / (np.ptp(shown) or 1.0)
+        return "".join(_BLOCKS[round(share * (len(_BLOCKS) - 1))] for share in shares)
+
+    def _resampled(self, count: int) -> list[tuple[float, float]]:
+        """So many points, evenly over the frames from the first one to the last."""
+        frames, values = zip(*self._points, strict=True)
+        at = np.linspace(frames[0], frames[-1], count)
+        return list(zip(at.tolist(), np.interp(at, frames, values).tolist(), strict=True))
+
+
+def can_draw(stream: TextIO) -> bool:
+    """Whether a stream's encoding has block characters."""
+    try:
+        _BLOCKS.encode(stream.encoding or "ascii")
+    except (UnicodeError, LookupError):
+        return False
+    return True

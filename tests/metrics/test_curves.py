@@ -1,9 +1,10 @@
+import io
 import json
 
 import numpy as np
 import pytest
 
-from seed_rl.runs.curves import curve, final_return, read_periods
+from seed_rl.metrics.curves import TextCurve, can_draw, curve, final_return, read_periods
 
 
 def write(logdir, *lines):
@@ -11,8 +12,8 @@ def write(logdir, *lines):
     (logdir / "metrics.jsonl").write_text(text)
 
 
-def period(frames, **figures):
-    return {"env_frames": frames, "seconds": frames / 10, **figures}
+def period(frames, **metrics):
+    return {"env_frames": frames, "seconds": frames / 10, **metrics}
 
 
 def test_what_a_killed_session_played_twice_counts_once(tmp_path):
@@ -36,16 +37,16 @@ def test_incomplete_lines_are_left_out_with_a_warning(tmp_path, capsys):
     assert "line 2 is incomplete and skipped" in capsys.readouterr().err
 
 
-def test_figures_that_are_not_text_are_left_out(tmp_path):
+def test_metrics_that_are_not_text_are_left_out(tmp_path):
     write(tmp_path, period(10))
     with open(tmp_path / "metrics.jsonl", "ab") as file:
         file.write(b"\xff\x00\xfe")
     assert [p["env_frames"] for p in read_periods(tmp_path)] == [10]
 
 
-def test_a_curve_has_the_periods_that_have_the_figure(tmp_path):
+def test_a_curve_has_the_periods_that_have_the_metric(tmp_path):
     returns = {10: {}, 20: {"mean_return": 1.5}, 30: {"mean_return": None}, 40: {"mean_return": 2}}
-    write(tmp_path, *(period(frames, **figures) for frames, figures in returns.items()))
+    write(tmp_path, *(period(frames, **metrics) for frames, metrics in returns.items()))
     found = curve(read_periods(tmp_path), "mean_return")
     np.testing.assert_array_equal(found.env_frames, [20, 40])
     np.testing.assert_array_equal(found.seconds, [2, 4])
@@ -57,7 +58,7 @@ def test_a_curve_has_the_periods_that_have_the_figure(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "words"), [(None, "has no metrics.jsonl; name the --logdir"), ([], "contains no metrics yet")]
 )
-def test_a_run_without_figures_is_refused_in_words(tmp_path, lines, words):
+def test_a_run_without_metrics_is_refused_in_words(tmp_path, lines, words):
     if lines is not None:
         write(tmp_path, *lines)
     with pytest.raises(ValueError, match=words) as caught:
@@ -80,3 +81,34 @@ def test_evaluation_counts_more_and_periods_without_episodes_do_not():
     assert final_return(mixed) == 18.5
     assert final_return([*returns(20), period(1001)]) == 18.5
     assert final_return([period(1000)]) is None
+
+
+@pytest.mark.parametrize(
+    ("points", "width", "drawn"),
+    [
+        ([], 8, ""),
+        ([(10, 1.0)], 8, ""),
+        ([(0, 0.0), (1, 1.0)], 8, "▁█"),
+        ([(0, 0.0), (1, 1.0)], 0, ""),
+        ([(n, float(n)) for n in range(8)], 8, "▁▂▃▄▅▆▇█"),
+        ([(n, float(-n)) for n in range(8)], 8, "█▇▆▅▄▃▂▁"),
+        ([(n, 5.0) for n in range(4)], 4, "▁▁▁▁"),
+        ([(0, 0.0), (1, 0.0), (2, 8.0), (3, 8.0)], 2, "▁█"),
+        ([(0, 0.0), (90, 0.5), (100, 1.0)], 3, "▁▃█"),  # Nothing is known between the first two.
+        ([(0, 0.0), (50, 9.0), (60, 9.0), (40, 1.0)], 8, "▁█"),  # A killed session went on to 60.
+    ],
+)
+def test_a_curve_is_drawn_from_its_first_point_to_its_last(points, width, drawn):
+    assert TextCurve(points).drawn(width) == drawn
+
+
+def test_a_long_run_keeps_its_beginning_its_end_and_its_shape():
+    curve = TextCurve((n, float(n >= 50_000)) for n in range(100_001))
+    assert curve.drawn(10) == "▁▁▁▁▁█████"
+    curve.add(100_002, 50.0)
+    assert curve.drawn(10)[-1] == "█"
+
+
+@pytest.mark.parametrize(("encoding", "can"), [("utf-8", True), ("ascii", False), ("latin-1", False)])
+def test_blocks_are_drawn_where_the_encoding_has_them(encoding, can):
+    assert can_draw(io.TextIOWrapper(io.BytesIO(), encoding=encoding)) == can

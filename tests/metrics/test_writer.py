@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 from tensorboard.plugins.hparams import plugin_data_pb2
 
-from seed_rl.reporting import metrics
-from seed_rl.reporting.metrics import MetricsWriter
+from seed_rl.metrics import writer as metrics_writer
+from seed_rl.metrics.writer import MetricsWriter
 from tests.waiting import DEADLINE_SECS
 
 
@@ -46,8 +46,8 @@ def test_small_numbers_and_names_with_a_slash_are_kept(tmp_path):
     assert tags == {"step_norm/network/core", "loss", "rate"}
 
 
-def test_tensorflow_keeps_none_of_the_figures(tmp_path):
-    """Its cache of Python's numbers never forgets one: 750 bytes for each figure of each period."""
+def test_tensorflow_keeps_none_of_the_metrics(tmp_path):
+    """Its cache of Python's numbers never forgets one: 750 bytes for each metric of each period."""
     writer, frames, episodes = MetricsWriter(str(tmp_path)), 123_456, 1_234
 
     def references():
@@ -77,7 +77,7 @@ def test_no_file_stays_open_for_long(tmp_path, monkeypatch):
     writer.write({"env_frames": 1, "loss": 1.0})
     path = tmp_path / "metrics.jsonl"
     path.rename(tmp_path / "closed")
-    monkeypatch.setattr(metrics, "_EVENTS_FILE_SECS", 0.0)
+    monkeypatch.setattr(metrics_writer, "_EVENTS_FILE_SECS", 0.0)
     writer.write({"env_frames": 2, "loss": 2.0})
     assert lines(tmp_path) == [{"env_frames": 2, "loss": 2.0}]
     writer.close()
@@ -150,10 +150,10 @@ def event_steps(logdir):
 LOST_SERVICE = """
 import signal, sys
 import psutil
-from seed_rl.reporting import metrics
+from seed_rl.metrics import writer as metrics_writer
 
-metrics._PATIENCE_SECS = 1.0
-writer = metrics.MetricsWriter(sys.argv[1], {}, "seed_rl_test")
+metrics_writer._PATIENCE_SECS = 1.0
+writer = metrics_writer.MetricsWriter(sys.argv[1], {}, "seed_rl_test")
 writer.write({"env_frames": 1, "loss": 0.5})
 for process in psutil.Process().children(recursive=True):
     process.send_signal(getattr(signal, sys.argv[2]))
@@ -184,7 +184,7 @@ def test_a_service_of_weights_and_biases_that_is_lost_ends_nothing(tmp_path, tro
 
 @pytest.mark.slow
 @pytest.mark.parametrize("attempt", range(5))  # The files have to be complete every time.
-def test_weights_and_biases_has_the_figures_and_a_resumed_run_is_the_same_run(tmp_path, monkeypatch, attempt):
+def test_weights_and_biases_has_the_metrics_and_a_resumed_run_is_the_same_run(tmp_path, monkeypatch, attempt):
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")

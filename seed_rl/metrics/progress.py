@@ -5,7 +5,6 @@ No TensorFlow is imported here, because the first lines come before it is.
 
 import collections
 import datetime
-import functools
 import math
 import os
 import re
@@ -15,17 +14,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from seed_rl.episode_metrics import OWN
-from seed_rl.idle_time import stage_waits
-from seed_rl.messages import discard
-from seed_rl.reporting.curve import TextCurve, can_draw
-from seed_rl.reporting.guard import Guard
+from seed_rl.messages import Guard, discard
+from seed_rl.metrics.curves import TextCurve, can_draw
+from seed_rl.metrics.episodes import OWN
+from seed_rl.metrics.usage import stage_waits
 
-_MOST_OWN = 3  # Figures of the environment's own; the line is to stay readable.
-
-ResultT = TypeVar("ResultT")
+_MOST_OWN = 3  # Metrics of the environment's own; the line is to stay readable.
 
 # Seconds between two versions of the line on a terminal.
 _REDRAW_SECS = 0.5
@@ -87,37 +83,37 @@ class ProgressDisplay:
             self._thread.start()
 
     def follow(self, now: Callable[[], Mapping[str, Any]]) -> None:
-        """Ends the stages. From now on a terminal shows these figures between periods, too.
+        """Ends the stages. From now on a terminal shows these metrics between periods, too.
 
         They are `env_frames`, the mean returns if there are any, and `secs_to_checkpoint`.
         """
         with self._lock:
             self._stage, self._now = None, now
 
-    def show(self, figures: Mapping[str, Any]) -> None:
-        """Shows the figures of a period."""
+    def show(self, metrics: Mapping[str, Any]) -> None:
+        """Shows the metrics of a period."""
         with self._lock:
-            self._period = figures
-            self._add(figures)
+            self._period = metrics
+            self._add(metrics)
             if not self._is_terminal:
-                if self._stage is None or figures["frames_per_second"]:
-                    self._try(self._write, self._sentence({**self._now(), **figures}))
+                if self._stage is None or metrics["frames_per_second"]:
+                    self._try(self._write, self._sentence({**self._now(), **metrics}))
             elif self._stage is None:
-                self._try(self._draw_progress, {**self._now(), **figures})
+                self._try(self._draw_progress, {**self._now(), **metrics})
 
     def say(self, line: str) -> None:
         """Prints a line above the one that is rewritten."""
         with self._lock:
             self._try(self._write, line)
 
-    def finish(self, figures: Mapping[str, Any], ended: str) -> None:
+    def finish(self, metrics: Mapping[str, Any], ended: str) -> None:
         """Prints the last line: how the run ended, frames, time, frames/s and mean return."""
         self.close()
-        self._add(figures)
-        frames, seconds = figures["env_frames"], figures["seconds"]
+        self._add(metrics)
+        frames, seconds = metrics["env_frames"], metrics["seconds"]
         speed = frames / max(seconds, 1e-9)
         sentence = (
-            f"{ended}: {frames:,} frames in {_duration(seconds)}, {speed:,.0f} frames/s, {_return(figures)}"
+            f"{ended}: {frames:,} frames in {_duration(seconds)}, {speed:,.0f} frames/s, {_return(metrics)}"
         )
         if self._is_terminal and (drawn := self._drawn(_MOST_CURVE)):
             self._try(self._write, f"Mean return over the run: {drawn}")
@@ -162,44 +158,44 @@ class ProgressDisplay:
             self._written_details = details
             self._try(self._write, f"{_capital(what)}: {details} ...")
 
-    def _add(self, figures: Mapping[str, Any]) -> None:
-        if "mean_return" in figures:
-            self._curve.add(figures["env_frames"], figures["mean_return"])
+    def _add(self, metrics: Mapping[str, Any]) -> None:
+        if "mean_return" in metrics:
+            self._curve.add(metrics["env_frames"], metrics["mean_return"])
 
-    def _sentence(self, figures: Mapping[str, Any]) -> str:
+    def _sentence(self, metrics: Mapping[str, Any]) -> str:
         """A period in a plain line."""
-        frames, speed = figures["env_frames"], figures["frames_per_second"]
+        frames, speed = metrics["env_frames"], metrics["frames_per_second"]
         left = self._seconds_left(frames, speed)
         parts = (
             f"{frames:,} of {self._total:,} frames ({100 * frames / self._total:.1f}%)",
             f"{speed:,.0f} frames/s",
-            f"{figures['updates']:,} updates",
-            _return(figures),
+            f"{metrics['updates']:,} updates",
+            _return(metrics),
             "unknown time left" if left == math.inf else f"{_clock(left)} left",
-            _busiest(figures),
-            _checkpoint(figures, left),
+            _busiest(metrics),
+            _checkpoint(metrics, left),
         )
         return ", ".join(filter(None, parts))
 
-    def _draw_progress(self, figures: Mapping[str, Any]) -> None:
+    def _draw_progress(self, metrics: Mapping[str, Any]) -> None:
         """The line on a terminal: what fits, the most important first, and the curve in the rest."""
-        frames = figures["env_frames"]
+        frames = metrics["env_frames"]
         self._speeds.append((time.monotonic(), frames))
         (then, before), (now, _) = self._speeds[0], self._speeds[-1]
-        speed = (frames - before) / (now - then) if now > then else figures.get("frames_per_second", 0.0)
-        head = f"return {figures['mean_return']:.2f}" if "mean_return" in figures else "no episode yet"
-        evaluated = figures.get("mean_evaluation_return")
+        speed = (frames - before) / (now - then) if now > then else metrics.get("frames_per_second", 0.0)
+        head = f"return {metrics['mean_return']:.2f}" if "mean_return" in metrics else "no episode yet"
+        evaluated = metrics.get("mean_evaluation_return")
         left = self._seconds_left(frames, speed)
         parts = [
             f"{min(1.0, frames / self._total):.0%} of {_short(self._total)}",
             f"{_short(speed)} frames/s" if speed else "",
             f"{_clock(left)} left" if speed else "",
-            _busiest(figures),
+            _busiest(metrics),
             "" if evaluated is None else f"in evaluation {evaluated:.2f}",
-            _checkpoint(figures, left),
+            _checkpoint(metrics, left),
             *(
                 f"{stage} {'wait' if stage == 'actors' else 'waits'} {share:.0%}"
-                for stage, share in stage_waits(figures).items()
+                for stage, share in stage_waits(metrics).items()
             ),
         ]
         room = shutil.get_terminal_size().columns - 1 - len(head)
@@ -226,21 +222,20 @@ class ProgressDisplay:
         self._written = time.monotonic()
         print(f"\r\x1b[K{line}" if self._is_terminal else line, flush=True)
 
-    def _try(self, function: Callable[..., ResultT], *args: Any) -> ResultT | None:
-        return self._guard.call("Standard output", functools.partial(_or_discard, function), *args)
+    def _try(self, function: Callable[..., None], *args: Any) -> None:
+        def call() -> None:
+            try:
+                function(*args)
+            except OSError:
+                discard(sys.stdout)
+                raise
+
+        self._guard.call("Standard output", call)
 
 
 def is_stage(line: str) -> bool:
     """Whether a plain line of a learner's output only reports a stage of its start."""
     return bool(_STAGE_LINE.search(line))
-
-
-def _or_discard(function: Callable[..., ResultT], *args: Any) -> ResultT:
-    try:
-        return function(*args)
-    except OSError:
-        discard(sys.stdout)
-        raise
 
 
 def _is_terminal() -> bool:
@@ -262,9 +257,9 @@ def _clock(seconds: float) -> str:
     return f"{minutes}:{rest:02}" if minutes < 60 else str(datetime.timedelta(seconds=int(seconds)))
 
 
-def _checkpoint(figures: Mapping[str, Any], seconds_left: float) -> str:
+def _checkpoint(metrics: Mapping[str, Any], seconds_left: float) -> str:
     """The time to the next checkpoint, if the run does not end before that."""
-    seconds = figures.get("secs_to_checkpoint", math.inf)
+    seconds = metrics.get("secs_to_checkpoint", math.inf)
     return f"checkpoint in {_clock(max(0.0, seconds))}" if seconds < seconds_left else ""
 
 
@@ -277,20 +272,20 @@ def _short(number: float) -> str:
     return f"{number:.0f}"
 
 
-def _busiest(figures: Mapping[str, Any]) -> str:
+def _busiest(metrics: Mapping[str, Any]) -> str:
     """The stage that waits least, and the share of time for which it works; empty if that is unknown."""
-    waits = stage_waits(figures)
+    waits = stage_waits(metrics)
     if not waits:
         return ""
     stage = min(waits, key=waits.__getitem__)
     return f"{stage} {1 - waits[stage]:.0%} busy"
 
 
-def _return(figures: Mapping[str, Any]) -> str:
-    if "mean_return" not in figures:
+def _return(metrics: Mapping[str, Any]) -> str:
+    if "mean_return" not in metrics:
         return "no episode finished yet"
-    words = f"mean return {figures['mean_return']:.2f}"
-    if "mean_evaluation_return" in figures:
-        words += f", in evaluation {figures['mean_evaluation_return']:.2f}"
-    own = [name for name in figures if name.startswith(OWN)]
-    return words + "".join(f", {name.removeprefix(OWN)} {figures[name]:.3g}" for name in own[:_MOST_OWN])
+    words = f"mean return {metrics['mean_return']:.2f}"
+    if "mean_evaluation_return" in metrics:
+        words += f", in evaluation {metrics['mean_evaluation_return']:.2f}"
+    own = [name for name in metrics if name.startswith(OWN)]
+    return words + "".join(f", {name.removeprefix(OWN)} {metrics[name]:.3g}" for name in own[:_MOST_OWN])

@@ -1,16 +1,16 @@
 import json
+import math
+from types import MappingProxyType
 
 import numpy as np
 import pytest
 
-from seed_rl.episode_metrics import FAILURES
 from seed_rl.learner.learner_config import LearnerConfig
-from seed_rl.reporting.figures import RunFigures
-from seed_rl.serving.tasks import Task
+from seed_rl.metrics.episodes import FAILURES, OwnMetrics, RunMetrics, means, of_info
 from seed_rl.wire.generated import inference_pb2 as pb
 
 
-def figures(
+def metrics(
     repeats=4,
     env_frames=0,
     seconds=0.0,
@@ -20,7 +20,7 @@ def figures(
     recent=None,
     **settings,
 ):
-    return RunFigures(
+    return RunMetrics(
         repeats, env_frames, seconds, episodes, num_training_envs, evaluation_window, recent, **settings
     )
 
@@ -30,7 +30,7 @@ def episode(number, agent_steps=10, env=0, **own):
 
 
 def test_means_are_over_the_last_hundred_episodes():
-    found = figures()
+    found = metrics()
     found.on_episodes(episode(1000, 1000) for _ in range(50))
     found.on_episodes(episode(n, 2 * n) for n in range(100))
     taken = found.take(0, 0)
@@ -42,7 +42,7 @@ def test_means_are_over_the_last_hundred_episodes():
 
 @pytest.mark.parametrize("window", [LearnerConfig().evaluation_window, 200])
 def test_evaluation_is_reported_separately_and_over_its_window(window):
-    found = figures(evaluation_window=window)
+    found = metrics(evaluation_window=window)
     found.on_episodes([episode(1, env=1), episode(3, env=0)])
     assert "mean_evaluation_return" not in found.take(0, 0)
     found.on_episodes([episode(1000, env=3)])
@@ -62,7 +62,7 @@ def test_evaluation_is_reported_separately_and_over_its_window(window):
     ],
 )
 def test_separate_points_share_no_episode_and_are_reported_once(periods):
-    found = figures(evaluation_window=3, has_separate_points=True)
+    found = metrics(evaluation_window=3, has_separate_points=True)
     last = None
     for returns, expected in periods:
         found.on_episodes(episode(value, env=2, goals=value) for value in returns)
@@ -73,17 +73,17 @@ def test_separate_points_share_no_episode_and_are_reported_once(periods):
 
 
 def test_a_resumed_run_completes_its_separate_point():
-    before = figures(evaluation_window=3, has_separate_points=True)
+    before = metrics(evaluation_window=3, has_separate_points=True)
     before.on_episodes(episode(value, env=2) for value in (1, 2, 3, 10))
     saved = json.loads(json.dumps(before.recent))
-    resumed = figures(evaluation_window=3, has_separate_points=True, recent=saved)
+    resumed = metrics(evaluation_window=3, has_separate_points=True, recent=saved)
     assert resumed.settled_return(1) is None and "mean_evaluation_return" not in resumed.take(0, 0)
     resumed.on_episodes(episode(value, env=2) for value in (20, 30))
     assert resumed.take(0, 0)["mean_evaluation_return"] == 20
 
 
 def test_a_resumed_run_goes_on_counting():
-    found = figures(repeats=4, env_frames=1000, seconds=3600.0, episodes=20)
+    found = metrics(repeats=4, env_frames=1000, seconds=3600.0, episodes=20)
     found.on_episodes([episode(1)])
     taken = found.take(5, updates=7)
     assert (taken["env_frames"], taken["agent_steps"], taken["episodes"]) == (1020, 255, 21)
@@ -92,8 +92,8 @@ def test_a_resumed_run_goes_on_counting():
 
 def test_speed_is_of_the_period_and_of_this_process(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("seed_rl.reporting.figures.time.monotonic", lambda: now[0])
-    found = figures(repeats=4, env_frames=1_000_000)
+    monkeypatch.setattr("seed_rl.metrics.episodes.time.monotonic", lambda: now[0])
+    found = metrics(repeats=4, env_frames=1_000_000)
     now[0] += 10
     assert found.take(250, 0)["frames_per_second"] == pytest.approx(100.0)
     now[0] += 5
@@ -101,17 +101,17 @@ def test_speed_is_of_the_period_and_of_this_process(monkeypatch):
 
 
 def test_a_resumed_run_keeps_the_recent_episodes():
-    before = figures(num_training_envs=2)
+    before = metrics(num_training_envs=2)
     before.on_episodes([episode(i, env=i % 3) for i in range(9)])
-    after = figures(num_training_envs=2, recent=json.loads(json.dumps(before.recent)))
+    after = metrics(num_training_envs=2, recent=json.loads(json.dumps(before.recent)))
     assert json.dumps(after.recent) == json.dumps(before.recent)
     got, want = after.take(0, 0), before.take(0, 0)
     for name in ("mean_return", "mean_evaluation_return", "mean_episode_agent_steps"):
         assert got[name] == want[name]
 
 
-def test_the_environments_own_figures_are_means_over_the_same_windows():
-    run = figures(num_training_envs=2, evaluation_window=2)
+def test_the_environments_own_metrics_are_means_over_the_same_windows():
+    run = metrics(num_training_envs=2, evaluation_window=2)
     run.on_episodes(episode(0, is_success=0, wins=100) for _ in range(50))
     run.on_episodes(episode(0, is_success=n % 2) for n in range(100))
     run.on_episodes(episode(0, env=2, is_success=n) for n in (0, 1, 1))
@@ -120,12 +120,12 @@ def test_the_environments_own_figures_are_means_over_the_same_windows():
         "episode/is_success": 0.5,
         "evaluation_episode/is_success": 1.0,
     }
-    resumed = figures(evaluation_window=2, recent=json.loads(json.dumps(run.recent))).take(0, 0)
+    resumed = metrics(evaluation_window=2, recent=json.loads(json.dumps(run.recent))).take(0, 0)
     assert resumed["episode/is_success"] == 0.5 and resumed["evaluation_episode/is_success"] == 1.0
 
 
-def test_hosts_pass_their_own_figures_on():
-    first, second = figures(), figures()
+def test_hosts_pass_their_own_metrics_on():
+    first, second = metrics(), metrics()
     second.keep_news()
     second.on_episodes([episode(1, wins=3)])
     first.add_news(1, json.loads(json.dumps(second.take_news())))
@@ -133,9 +133,9 @@ def test_hosts_pass_their_own_figures_on():
 
 
 def test_a_hostile_actor_fills_neither_memory_nor_the_log(capsys):
-    run = figures()
+    run = metrics()
     for n in range(1000):
-        run.on_episodes([episode(0, **{f"figure {100 * n + i}": i for i in range(100)})])
+        run.on_episodes([episode(0, **{f"metric {100 * n + i}": i for i in range(100)})])
     own = [name for name in run.take(0, 0) if name.startswith("episode/")]
     assert len(own) <= 32 and len(json.dumps(run.recent)) < 100_000
     assert capsys.readouterr().err.count("\n") == 1
@@ -143,7 +143,7 @@ def test_a_hostile_actor_fills_neither_memory_nor_the_log(capsys):
 
 @pytest.mark.parametrize(("num_eval_envs", "window"), [(0, 100), (1, 20), (1, 200)])
 def test_the_settled_return_is_of_a_whole_window(num_eval_envs, window):
-    run = figures(num_training_envs=1, evaluation_window=window)
+    run = metrics(num_training_envs=1, evaluation_window=window)
     ids = 1 if num_eval_envs else 0
     run.on_episodes([episode(i, env=ids) for i in range(window - 1)])
     assert run.settled_return(num_eval_envs) is None
@@ -156,7 +156,7 @@ def test_the_settled_return_is_of_a_whole_window(num_eval_envs, window):
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize(("num_eval_envs", "window"), [(0, 100), (1, 20)])
 def test_a_return_that_is_not_finite_does_not_count(bad, num_eval_envs, window):
-    run = figures(num_training_envs=1)
+    run = metrics(num_training_envs=1)
     ids = 1 if num_eval_envs else 0
     good = [episode(i, env=ids) for i in range(window)]
     run.on_episodes([good[0], episode(bad, env=ids), *good[1:]])
@@ -168,21 +168,21 @@ def test_a_return_that_is_not_finite_does_not_count(bad, num_eval_envs, window):
 
 def test_a_checkpoint_with_returns_that_are_not_finite_is_repaired():
     saved = {"training": [[float("nan"), 3], [2.0, 3]], "evaluation": [float("inf"), 4.0]}
-    run = figures(num_training_envs=1, recent=saved)
+    run = metrics(num_training_envs=1, recent=saved)
     assert run.recent == {"training": [(2.0, 3, {})], "evaluation": [(4.0, {})]}
     assert (run.take(0, 0)["mean_return"], run.take(0, 0)["mean_evaluation_return"]) == (2.0, 4.0)
 
 
 def test_the_first_host_counts_what_the_others_tell():
-    first, other = figures(num_training_envs=2), figures(num_training_envs=2)
+    first, other = metrics(num_training_envs=2), metrics(num_training_envs=2)
     other.keep_news()
     first.on_episodes([episode(1.0)])
     other.on_episodes([episode(3.0, env=1), episode(7.0, env=2), episode(float("nan"))])
     other.on_episodes([episode(1.0, env=5, **{FAILURES: 4})])
-    other.on_actor(Task(0, range(1), had_others=True))
+    other.on_actor(is_restart=True)
     other.on_refusal()
     first.on_refusal()
-    for _ in range(2):  # Reported figures are not reported again; restarts are the sum so far.
+    for _ in range(2):  # Reported metrics are not reported again; restarts are the sum so far.
         first.add_news(1, json.loads(json.dumps(other.take_news())))
     taken = first.take(0, 0)
     assert (taken["episodes"], taken["actor_restarts"], taken["environment_failures"]) == (2, 1, 4)
@@ -190,11 +190,59 @@ def test_the_first_host_counts_what_the_others_tell():
     assert (taken["mean_return"], taken["mean_evaluation_return"]) == (2.0, 4.0)
 
 
-def test_failures_of_environments_are_added_up_and_are_no_figure_of_an_episode():
-    run = figures()
+def test_failures_of_environments_are_added_up_and_are_no_metric_of_an_episode():
+    run = metrics()
     assert run.take(0, 0)["environment_failures"] == 0
     for count in (1, 3, float("nan"), float("inf"), -1, 1e300):
         run.on_episodes([episode(1.0, win=1.0, **{FAILURES: count})])
     taken = run.take(0, 0)
     assert taken["environment_failures"] == 4
     assert [name for name in taken if name.startswith("episode/")] == ["episode/win"]
+
+
+# (info, the metrics that are kept, words of the warning).
+INFOS = {
+    "nothing": ({}, {}, ""),
+    "other entries": ({"score_reward": 1, "lives": [1, 2], "episode": {"r": 1.0}}, {}, ""),
+    "a bool": ({"is_success": True}, {"is_success": 1.0}, ""),
+    "a bool of NumPy": ({"is_success": np.bool_(False)}, {"is_success": 0.0}, ""),
+    "a share": ({"is_success": 0.25}, {"is_success": 0.25}, ""),
+    "none": ({"is_success": None, "metrics": None}, {}, ""),
+    "metrics": ({"metrics": {"wins": 3, "time": np.float32(0.5)}}, {"wins": 3.0, "time": 0.5}, ""),
+    "arrays of one": ({"metrics": {"a": np.array(2), "b": np.array([3.0])}}, {"a": 2.0, "b": 3.0}, ""),
+    "another mapping": ({"metrics": MappingProxyType({"wins": 3})}, {"wins": 3.0}, ""),
+    "NaN": ({"metrics": {"wins": math.nan, "ok": 1}}, {"ok": 1.0}, "'wins' is not a finite number"),
+    "infinite": ({"is_success": math.inf}, {}, "'is_success' is not a finite number"),
+    "text": ({"metrics": {"wins": "3"}}, {}, "'wins' is not a finite number"),
+    "nested": ({"metrics": {"wins": {"a": 1}}}, {}, "'wins' is not a finite number"),
+    "an array": ({"metrics": {"wins": np.zeros(3)}}, {}, "'wins' is not a finite number"),
+    "a complex number": ({"metrics": {"wins": 1j}}, {}, "'wins' is not a finite number"),
+    "a huge number": ({"metrics": {"wins": 10**400}}, {}, "'wins' is not a finite number"),
+    "no mapping": ({"metrics": [1, 2]}, {}, "'metrics' is not a finite number"),
+    "no name": ({"metrics": {"": 1}}, {}, "has no name of 1 to 64 printable characters"),
+    "a long name": ({"metrics": {"x" * 65: 1}}, {}, "has no name of 1 to 64 printable characters"),
+    "a name that is not text": ({"metrics": {7: 1}}, {"7": 1.0}, ""),
+    "too many": (
+        {"metrics": {str(i): i for i in range(1000)}},
+        {str(i): float(i) for i in range(32)},
+        "'32' would be one more than the 32 that a run can have",
+    ),
+}
+
+
+@pytest.mark.parametrize(("info", "kept", "words"), INFOS.values(), ids=INFOS)
+def test_valid_metrics_are_kept_and_the_first_other_one_is_reported(info, kept, words, capsys):
+    own = OwnMetrics()
+    for _ in range(3):
+        assert own.keep(of_info(info)) == kept
+    said = capsys.readouterr().err
+    assert (words in said and said.count("\n") == 1) if words else not said
+
+
+def test_a_name_cannot_control_a_terminal():
+    (name,) = OwnMetrics().keep(of_info({"metrics": {"a\x1b[2J\n\ud800": 1}}))
+    assert name.isprintable()
+
+
+def test_means_are_over_the_episodes_that_have_a_metric():
+    assert means([{"a": 1.0}, {"a": 3.0, "b": 5.0}, {}], "episode/") == {"episode/a": 2.0, "episode/b": 5.0}

@@ -1,4 +1,4 @@
-"""Outputs for figures: one JSON line per period in the run directory, and TensorBoard scalars.
+"""Outputs for metrics: one JSON line per period in the run directory, and TensorBoard scalars.
 
 A mounted bucket (Cloud Storage FUSE) stores what is written to a file only when the file is closed. So each
 line of metrics opens and closes its file, and TensorBoard's events go to a new file every ten minutes.
@@ -19,8 +19,34 @@ import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
 from seed_rl.files import append_line
-from seed_rl.reporting.guard import Guard
+from seed_rl.messages import Guard
 from seed_rl.runs.layout import RunDirectory
+
+# The first period ends so long after the first update. Each later one is as long as all before it, until they
+# are as long as --log_period_secs: a run of seconds shows how it learns.
+_FIRST_PERIOD_SECS = 1.0
+
+
+class Periods:
+    """Ends of the periods that have metrics: after the first update soon, later every `longest` seconds."""
+
+    def __init__(self, longest: float):
+        """The first period is `longest` seconds, unless an update comes earlier."""
+        self._longest = self._length = longest
+        self._began = self._first = time.monotonic()
+
+    def first_update(self) -> None:
+        """Starts the short periods."""
+        self._began = self._first = time.monotonic()
+        self._length = min(_FIRST_PERIOD_SECS, self._longest)
+
+    def ended(self) -> bool:
+        """Whether a period has ended; if so, the next one begins."""
+        now = time.monotonic()
+        if now - self._began < self._length:
+            return False
+        self._began, self._length = now, min(self._longest, now - self._first)
+        return True
 
 
 class WandbLog:
@@ -46,17 +72,17 @@ class WandbLog:
         self._has_finished = False
         self._service = [process for process in _children() if process not in before]
 
-    def write(self, figures: Mapping[str, Any]) -> None:
-        """Logs the figures of a period; environment frames are the curves' x-axis."""
-        self._run.log({k: v for k, v in figures.items() if v is not None}, step=figures["env_frames"])
+    def write(self, metrics: Mapping[str, Any]) -> None:
+        """Logs the metrics of a period; environment frames are the curves' x-axis."""
+        self._run.log({k: v for k, v in metrics.items() if v is not None}, step=metrics["env_frames"])
 
     def close(self) -> None:
-        """Sends the remaining figures."""
+        """Sends the remaining metrics."""
         self._run.finish()
         self._has_finished = True
 
     def end_service(self) -> None:
-        """Ends the processes that send the figures, if they have not exited on their own.
+        """Ends the processes that send the metrics, if they have not exited on their own.
 
         Otherwise, when Python exits, the package waits indefinitely for a service that does not respond.
         What has not been sent is in the run directory, where `wandb sync` finds it.
@@ -96,7 +122,7 @@ class MetricsWriter:
     ):
         """Writes the settings, nested dicts, into an existing run directory.
 
-        TensorBoard shows them as text and hyperparameters. Figures go to `wandb_project` as well, if given.
+        TensorBoard shows them as text and hyperparameters. Metrics go to `wandb_project` as well, if given.
         """
         self._guard = Guard()
         run = RunDirectory(Path(logdir))
@@ -108,13 +134,13 @@ class MetricsWriter:
         if wandb_project:
             self._wandb = self._guard.call(_WANDB, WandbLog, wandb_project, logdir, settings or {})
 
-    def write(self, figures: Mapping[str, Any]) -> None:
-        """Writes the figures of a period by plain name; `env_frames` is the step of TensorBoard's curves.
+    def write(self, metrics: Mapping[str, Any]) -> None:
+        """Writes the metrics of a period by plain name; `env_frames` is the step of TensorBoard's curves.
 
-        A figure that is not finite is written as null, because JSON has no NaN. Others keep six decimals or
+        A metric that is not finite is written as null, because JSON has no NaN. Others keep six decimals or
         six digits, whichever says more.
         """
-        values = {name: _plain(value) for name, value in figures.items()}
+        values = {name: _plain(value) for name, value in metrics.items()}
         self._guard.call(self._path, append_line, self._path, json.dumps(values))
         self._guard.call(_EVENTS, self._events.write, values, seconds=_PATIENCE_SECS)
         if self._wandb is not None:

@@ -1,11 +1,94 @@
-"""CPU use of the processes of a run on this machine. No TensorFlow."""
+"""Use of time and of cores: the shares of time that threads wait, and the cores that a run keeps busy.
+
+No TensorFlow.
+"""
 
 import contextlib
 import os
 import platform
+import threading
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psutil
+
+# Reasons that threads of a learner wait, by the names of the metrics.
+INFERENCE_FOR_REQUESTS = "inference_waiting_share"
+INFERENCE_FOR_TRAINING = "inference_blocked_share"  # To hand over unrolls.
+INTAKE_FOR_UNROLLS = "intake_waiting_share"
+PREFETCH_FOR_EXPERIENCE = "prefetch_waiting_share"
+TRAINING_FOR_BATCH = "training_waiting_share"
+TRAINING_FOR_HOSTS = "hosts_waiting_share"  # The other learner hosts, before an update.
+
+
+def stage_waits(metrics: Mapping[str, float]) -> dict[str, float]:
+    """The shares of time, 0 to 1, for which training, inference and actors wait; those that are known.
+
+    `metrics` are those of a period. Training waits for a batch or for other learner hosts, inference for
+    requests or for training, and a group of environments for its actions.
+    """
+    waits = {}
+    if TRAINING_FOR_BATCH in metrics:
+        waits["training"] = metrics[TRAINING_FOR_BATCH] + metrics.get(TRAINING_FOR_HOSTS, 0.0)
+    if INFERENCE_FOR_REQUESTS in metrics:
+        waits["inference"] = metrics[INFERENCE_FOR_REQUESTS] + metrics.get(INFERENCE_FOR_TRAINING, 0.0)
+    turn, latency = metrics.get("actor_turn_ms", 0.0), metrics.get("inference_latency_p50_ms", 0.0)
+    if turn > 0:
+        waits["actors"] = latency / (latency + turn)
+    return {stage: min(1.0, share) for stage, share in waits.items()}
+
+
+class Waits:
+    """The shares of time for which threads of one kind wait, by name. Thread-safe.
+
+    A thread counts from its first wait, or from `begin`, until the process ends. A wait that is in progress
+    counts up to now, and the rest of it later, so a share is never above 1.
+    """
+
+    def __init__(self, *names: str, clock: Callable[[], float] = time.perf_counter):
+        """Starts without threads; `names` are what they wait for, as the metrics are called."""
+        self._clock = clock
+        self._seconds = dict.fromkeys(names, 0.0)
+        self._counted: dict[int, float] = {}  # By thread: up to when its time has been reported.
+        self._waiting: dict[int, tuple[str, float]] = {}  # By thread: for what, and since when.
+        self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        """From now on the calling thread counts, even if it never waits."""
+        with self._lock:
+            self._counted.setdefault(threading.get_ident(), self._clock())
+
+    def __call__(self, name: str) -> "Waits":
+        """Begins a wait of the calling thread: `with waits(name): ...`; such waits are not nested."""
+        thread, now = threading.get_ident(), self._clock()
+        with self._lock:
+            self._counted.setdefault(thread, now)
+            self._waiting[thread] = name, now
+        return self
+
+    def __enter__(self) -> None:
+        """Does nothing: the wait has begun. A generator with `contextmanager` would take twice the time."""
+
+    def __exit__(self, *exception: object) -> None:
+        """Ends the wait of the calling thread."""
+        thread, now = threading.get_ident(), self._clock()
+        with self._lock:
+            name, since = self._waiting.pop(thread)
+            self._seconds[name] += now - since
+
+    def take(self) -> dict[str, float]:
+        """The shares since the last call, 0 to 1, by name; the mean over threads. Empty without threads."""
+        now = self._clock()
+        with self._lock:
+            for thread, (name, since) in self._waiting.items():
+                self._seconds[name] += now - since
+                self._waiting[thread] = name, now
+            total = sum(now - before for before in self._counted.values())
+            self._counted = dict.fromkeys(self._counted, now)
+            seconds, self._seconds = self._seconds, dict.fromkeys(self._seconds, 0.0)
+        return {name: value / total for name, value in seconds.items()} if total > 0 else {}
+
 
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 _CPU_INFO = Path("/proc/cpuinfo")
@@ -33,7 +116,7 @@ class RunCpu:
         psutil.cpu_percent()  # It measures from one call to the next.
 
     def take(self) -> dict[str, float]:
-        """Figures since the last call, or the start.
+        """Metrics since the last call, or the start.
 
         `learner_cpu_cores`; `gateway_cpu_cores`, of all its gateways, if it has any; `actor_processes` and
         `actor_cpu_cores`, with what the actors have started, if they are found; `machine_cores`, how many
@@ -44,17 +127,17 @@ class RunCpu:
         for process, name in self._names.items():
             with contextlib.suppress(psutil.Error):  # It has ended.
                 used[name] = used.get(name, 0.0) + process.cpu_percent() / 100
-        figures = {"learner_cpu_cores": used.pop(_LEARNER, 0.0), "machine_cores": available_cores()}
+        metrics = {"learner_cpu_cores": used.pop(_LEARNER, 0.0), "machine_cores": available_cores()}
         if _GATEWAY in used:
-            figures["gateway_cpu_cores"] = used.pop(_GATEWAY)
+            metrics["gateway_cpu_cores"] = used.pop(_GATEWAY)
         if used:
-            figures["actor_processes"] = len(used) / self._num_learners
-            figures["actor_cpu_cores"] = sum(used.values()) / self._num_learners
+            metrics["actor_processes"] = len(used) / self._num_learners
+            metrics["actor_cpu_cores"] = sum(used.values()) / self._num_learners
         busy_share = psutil.cpu_percent() / 100
-        if figures["machine_cores"] == psutil.cpu_count():
-            figures["machine_cpu_cores"] = busy_share * figures["machine_cores"]
+        if metrics["machine_cores"] == psutil.cpu_count():
+            metrics["machine_cpu_cores"] = busy_share * metrics["machine_cores"]
         self._find()
-        return figures
+        return metrics
 
     def _find(self) -> None:
         """Finds the processes; all that an actor has started belongs to it. New ones count from now on."""

@@ -8,9 +8,12 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from seed_rl.idle_time import (
+from seed_rl.messages import warn
+from seed_rl.metrics.curves import read_periods
+from seed_rl.metrics.usage import (
     INFERENCE_FOR_REQUESTS,
     INFERENCE_FOR_TRAINING,
     INTAKE_FOR_UNROLLS,
@@ -19,10 +22,6 @@ from seed_rl.idle_time import (
     TRAINING_FOR_HOSTS,
     stage_waits,
 )
-from seed_rl.messages import warn
-from seed_rl.runs import lock
-from seed_rl.runs.curves import read_periods
-from seed_rl.runs.record import RunRecord
 
 # Without these, written by every run once it has trained, there is no diagnosis.
 _NEEDED = {INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING, TRAINING_FOR_BATCH}
@@ -76,7 +75,7 @@ class Shares:
     """The shares of time, 0 to 1, for which the stages of a run wait or work, and its use of CPU.
 
     Attributes:
-      figures: by the names of metrics.jsonl; those that every run writes are there.
+      metrics: by the names of metrics.jsonl; those that every run writes are there.
       settings: of the learner and the agent, by name.
       requests: inference waits for requests.
       blocked: inference waits for training.
@@ -90,103 +89,115 @@ class Shares:
       other_cores: what neither the learner nor its actors use; 0 if unknown.
     """
 
-    def __init__(self, figures: Mapping[str, float], settings: Mapping[str, Any]):
-        """Derives all else from figures and settings."""
-        self.figures, self.settings = figures, settings
-        self.requests, self.blocked = figures[INFERENCE_FOR_REQUESTS], figures[INFERENCE_FOR_TRAINING]
+    def __init__(self, metrics: Mapping[str, float], settings: Mapping[str, Any]):
+        """Derives all else from metrics and settings."""
+        self.metrics, self.settings = metrics, settings
+        self.requests, self.blocked = metrics[INFERENCE_FOR_REQUESTS], metrics[INFERENCE_FOR_TRAINING]
         self.acting = max(0.0, 1.0 - self.requests - self.blocked)
-        self.batch, self.hosts = figures[TRAINING_FOR_BATCH], figures.get(TRAINING_FOR_HOSTS, 0.0)
-        self.preparing = max(0.0, self.batch - figures.get(PREFETCH_FOR_EXPERIENCE, self.batch))
-        self.actions = stage_waits(figures).get("actors", 0.0)
-        self.has_rollouts = "rollout_unrolls" in figures
-        mine = figures.get("learner_cpu_cores", 0.0) + figures.get("actor_cpu_cores", 0.0)
-        in_use = max(mine, figures.get("machine_cpu_cores", 0.0))
-        self.is_full = in_use >= _FULL * figures.get("machine_cores", math.inf)
-        self.other_cores = in_use - mine if "actor_cpu_cores" in figures else 0.0
+        self.batch, self.hosts = metrics[TRAINING_FOR_BATCH], metrics.get(TRAINING_FOR_HOSTS, 0.0)
+        self.preparing = max(0.0, self.batch - metrics.get(PREFETCH_FOR_EXPERIENCE, self.batch))
+        self.actions = stage_waits(metrics).get("actors", 0.0)
+        self.has_rollouts = "rollout_unrolls" in metrics
+        mine = metrics.get("learner_cpu_cores", 0.0) + metrics.get("actor_cpu_cores", 0.0)
+        in_use = max(mine, metrics.get("machine_cpu_cores", 0.0))
+        self.is_full = in_use >= _FULL * metrics.get("machine_cores", math.inf)
+        self.other_cores = in_use - mine if "actor_cpu_cores" in metrics else 0.0
 
 
-def report(run: RunRecord) -> list[str]:
-    """The run's speed, a table of its stages, what bounds it, and what else costs speed; a few lines."""
-    return _report(run, _periods(run), _MOST)
+def report(logdir: Path, settings: Mapping[str, Any]) -> list[str]:
+    """The run's speed, a table of its stages, what bounds it, and what else costs speed; a few lines.
+
+    `settings` of the learner and the agent, by name.
+    """
+    return _report(logdir, settings, _periods(logdir), _MOST)
 
 
 def watch(
-    run: RunRecord, say: Callable[[list[str]], object], sleep: Callable[[float], object] = time.sleep
+    logdir: Path,
+    settings: Mapping[str, Any],
+    trains: Callable[[], bool],
+    say: Callable[[list[str]], object],
+    sleep: Callable[[float], object] = time.sleep,
 ) -> None:
     """Reports on the last few periods whenever there is a new one, until no learner trains in the directory.
 
-    `say` takes the lines of each report; `sleep` waits for a number of seconds.
+    `trains` returns whether one does; `say` takes the lines of each report; `sleep` waits for a number of
+    seconds.
     """
     seen = -1
     while True:
-        trains = lock.holder(run.logdir) is not None
-        periods = _periods(run, quietly=seen >= 0)
-        if len(periods) != seen or not trains:
+        is_training = trains()
+        periods = _periods(logdir, quietly=seen >= 0)
+        if len(periods) != seen or not is_training:
             seen = len(periods)
-            say(_report(run, periods, _LEAST))
-        if not trains:
+            say(_report(logdir, settings, periods, _LEAST))
+        if not is_training:
             say(["No learner trains in this directory now."])
             return
         sleep(_POLL_SECS)
 
 
-def _periods(run: RunRecord, quietly: bool = False) -> list[dict[str, Any]]:
+def _periods(logdir: Path, quietly: bool = False) -> list[dict[str, Any]]:
     """The run's periods; none if it has written none yet. `quietly`: without warnings, which came before."""
     try:
-        return read_periods(run.logdir, warn=(lambda text: None) if quietly else warn)
+        return read_periods(logdir, warn=(lambda text: None) if quietly else warn)
     except ValueError:
         return []
 
 
-def _report(run: RunRecord, periods: Sequence[Mapping[str, Any]], most: int) -> list[str]:
-    settings = {**run.learner_settings, **run.agent_settings}
+def _report(
+    logdir: Path, settings: Mapping[str, Any], periods: Sequence[Mapping[str, Any]], most: int
+) -> list[str]:
     last = [period for period in periods if period.keys() >= _NEEDED][-most:]
     if len(last) < _LEAST:
         seconds = settings.get("log_period_secs", 0.0) * _LEAST
         return [
-            f"{run.logdir}: There are too few figures yet ({len(last)} of {_LEAST} periods); try again when "
+            f"{logdir}: There are too few figures yet ({len(last)} of {_LEAST} periods); try again when "
             f"the run has trained for {seconds:g} s."
         ]
     shares = Shares(medians(last), settings)
     seconds = last[-1]["seconds"] - last[0]["seconds"]
     updates = (last[-1]["updates"] - last[0]["updates"]) / max(seconds, 1e-9)
-    speed = f"{shares.figures['frames_per_second']:,.0f} frames/s and {updates:,.1f} updates/s"
-    head = f"{run.logdir}: {speed} in the last {len(last)} periods."
-    return [head, *table(shares), *diagnose(shares).values()]
+    speed = f"{shares.metrics['frames_per_second']:,.0f} frames/s and {updates:,.1f} updates/s"
+    return [
+        f"{logdir}: {speed} in the last {len(last)} periods.",
+        *table(shares),
+        *diagnose(shares).values(),
+    ]
 
 
 def medians(periods: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The median of each figure over the periods that report it, which outlasts a checkpoint."""
+    """The median of each metric over the periods that report it, which outlasts a checkpoint."""
     names = {name for period in periods for name in period}
     return {name: statistics.median(p[name] for p in periods if name in p) for name in names}
 
 
 def table(shares: Shares) -> list[str]:
     """The share of time for which each stage waits, with what it waits for, and the cores in use."""
-    s, figures = shares, shares.figures
-    waits = stage_waits(figures)
-    hosts = f", other learner hosts {s.hosts:.0%}" if TRAINING_FOR_HOSTS in figures else ""
+    s, metrics = shares, shares.metrics
+    waits = stage_waits(metrics)
+    hosts = f", other learner hosts {s.hosts:.0%}" if TRAINING_FOR_HOSTS in metrics else ""
     rows = [
         ("stage", "waits", "for"),
         ("training", f"{waits['training']:.0%}", f"a batch {s.batch:.0%}{hosts}"),
         ("inference", f"{waits['inference']:.0%}", f"requests {s.requests:.0%}, training {s.blocked:.0%}"),
     ]
     if "actors" in waits:
-        turn, answer = figures["actor_turn_ms"], figures.get("inference_latency_p50_ms", 0.0)
+        turn, answer = metrics["actor_turn_ms"], metrics.get("inference_latency_p50_ms", 0.0)
         times = f"an answer takes {answer:.1f} ms, a turn of an actor {turn:.1f} ms"
         rows.append(("actors", f"{s.actions:.0%}", f"actions ({times})"))
     for stage, name, reason in (
         ("prefetch", PREFETCH_FOR_EXPERIENCE, "experience for a batch"),
         ("replay", INTAKE_FOR_UNROLLS, "unrolls to insert"),
     ):
-        if name in figures:
-            rows.append((stage, f"{figures[name]:.0%}", reason))
+        if name in metrics:
+            rows.append((stage, f"{metrics[name]:.0%}", reason))
     lines = [f"{stage:<10}{share:>6}  {reason}" for stage, share, reason in rows]
-    if "machine_cores" in figures:
-        used = [f"learner {figures.get('learner_cpu_cores', 0.0):.1f}"]
-        if "actor_cpu_cores" in figures:
-            used += [f"actors {figures['actor_cpu_cores']:.1f}", f"other programs {s.other_cores:.1f}"]
-        lines.append(f"{'cores':<10}{figures['machine_cores']:>6g}  used by {', '.join(used)}")
+    if "machine_cores" in metrics:
+        used = [f"learner {metrics.get('learner_cpu_cores', 0.0):.1f}"]
+        if "actor_cpu_cores" in metrics:
+            used += [f"actors {metrics['actor_cpu_cores']:.1f}", f"other programs {s.other_cores:.1f}"]
+        lines.append(f"{'cores':<10}{metrics['machine_cores']:>6g}  used by {', '.join(used)}")
     return lines
 
 
@@ -196,10 +207,10 @@ def diagnose(shares: Shares) -> dict[str, str]:
     If other programs take much of the machine, that comes before all else: it slows every stage.
     """
     s, settings = shares, shares.settings
-    size, most = s.figures.get("inference_batch_size", 0.0), settings["inference_batch_size"]
+    size, most = s.metrics.get("inference_batch_size", 0.0), settings["inference_batch_size"]
     bound = _bound(s)
     names = [bound]
-    if s.is_full and s.other_cores >= _CROWDED * s.figures["machine_cores"]:
+    if s.is_full and s.other_cores >= _CROWDED * s.metrics["machine_cores"]:
         names = ["other_programs"] if bound == "machine" else ["other_programs", bound]
     is_waiting = s.requests >= _MOSTLY or s.blocked >= _SOME or settings.get("synchronous")
     if size <= _SMALL_BATCH * most and s.actions >= _MOSTLY and not is_waiting:
@@ -225,7 +236,7 @@ def _bound(s: Shares) -> str:
         return "rollouts"
     if s.blocked >= _SOME and training < _MUCH:
         return "replay_ratio" if has_replay else "training"
-    if takes_turns and INTAKE_FOR_UNROLLS in s.figures:
+    if takes_turns and INTAKE_FOR_UNROLLS in s.metrics:
         return "intake"
     if takes_turns and not has_replay and not s.has_rollouts:
         return "queue"

@@ -7,11 +7,11 @@ import threading
 
 import pytest
 
-from seed_rl.reporting import progress
-from seed_rl.reporting.progress import ProgressDisplay
+from seed_rl.metrics import progress
+from seed_rl.metrics.progress import ProgressDisplay
 from tests.waiting import wait_until
 
-FIGURES = {"env_frames": 25_000, "frames_per_second": 1500.0, "updates": 1234, "seconds": 120.0}
+METRICS = {"env_frames": 25_000, "frames_per_second": 1500.0, "updates": 1234, "seconds": 120.0}
 WAITS = {
     "training_waiting_share": 0.18,
     "inference_waiting_share": 0.3,
@@ -42,7 +42,7 @@ def shown(capsys):
 )
 def test_a_period_is_a_plain_line_in_a_file(capsys, more, words):
     display = ProgressDisplay(100_000)
-    display.show(FIGURES | more)
+    display.show(METRICS | more)
     speed = more.get("frames_per_second", 1500)
     start = f"25,000 of 100,000 frames (25.0%), {speed:,.0f} frames/s, 1,234 updates, "
     assert shown(capsys) == [start + words]
@@ -53,8 +53,8 @@ def test_a_file_gets_a_line_for_each_stage_and_the_last_line_says_what_ended(cap
     for what in ("importing X", "importing X", "making Y"):
         display.stage(what)
     display.say("Resuming from ckpt-3.")
-    display.follow(lambda: FIGURES)
-    display.finish(FIGURES | {"mean_return": 0.25}, "Training is complete")
+    display.follow(lambda: METRICS)
+    display.finish(METRICS | {"mean_return": 0.25}, "Training is complete")
     display.close()
     assert shown(capsys) == [
         "Importing X ...",
@@ -126,11 +126,11 @@ def test_a_long_stage_gives_its_details_at_longer_and_longer_intervals_if_they_c
 def test_after_the_stages_a_file_gets_the_periods_only(capsys, clock):
     display = ProgressDisplay(100_000)
     display.stage("waiting for actors")
-    display.show(FIGURES | {"frames_per_second": 0.0})  # Nothing is new, and the stage is printed again.
-    display.follow(lambda: FIGURES)
+    display.show(METRICS | {"frames_per_second": 0.0})  # Nothing is new, and the stage is printed again.
+    display.follow(lambda: METRICS)
     clock(1000)
     display._redraw()
-    display.show(FIGURES | {"frames_per_second": 0.0})
+    display.show(METRICS | {"frames_per_second": 0.0})
     display.close()
     waiting, period = shown(capsys)
     assert waiting == "Waiting for actors ..." and period.startswith("25,000 of 100,000 frames")
@@ -169,7 +169,7 @@ def test_a_terminal_gets_one_line_that_fits(capsys, terminal, columns, mean_retu
     terminal(columns)
     display = ProgressDisplay(total, [(n, float(n)) for n in range(100)])
     more = {"mean_return": mean_return, "mean_evaluation_return": 1.0, "secs_to_checkpoint": 99.5}
-    display.show(FIGURES | WAITS | more)
+    display.show(METRICS | WAITS | more)
     (line,) = rewritten(capsys)
     assert len(line) < columns and "\n" not in line
     assert f"return {mean_return:.2f}" in line
@@ -190,13 +190,13 @@ def test_a_terminal_shows_what_is_new_between_periods(capsys, terminal):
     now = {"env_frames": 10_000, "mean_return": -1.0}
     display.stage("compiling")
     display.follow(lambda: now)
-    display.show(FIGURES | now | WAITS)
+    display.show(METRICS | now | WAITS)
     lines = rewritten(capsys)
     assert lines[0] == "Compiling ..." and "10% of 100k" in lines[-1]
     now = {"env_frames": 50_000, "mean_return": 1.0}
-    wait_until(lambda: "50% of 100k" in (rewritten(capsys) or [""])[-1], "the new figures")
+    wait_until(lambda: "50% of 100k" in (rewritten(capsys) or [""])[-1], "the new metrics")
     display.say("Still there.")
-    display.finish(FIGURES | now, "Training is complete")
+    display.finish(METRICS | now, "Training is complete")
     out = capsys.readouterr().out
     assert f"{LINE_START}Still there.\n" in out
     curve, last = out.split("\n")[-3:-1]
@@ -206,29 +206,29 @@ def test_a_terminal_shows_what_is_new_between_periods(capsys, terminal):
 def test_a_resumed_run_has_the_curve_of_its_earlier_sessions(capsys, terminal):
     terminal(80)
     display = ProgressDisplay(100_000, [(0, 0.0), (5_000, 1.0)])
-    display.show(FIGURES | {"mean_return": 7.0})
+    display.show(METRICS | {"mean_return": 7.0})
     assert "▁▄█" in rewritten(capsys)[-1]
 
 
 def test_a_dumb_terminal_gets_plain_lines(capsys, terminal, monkeypatch):
     terminal(80)
     monkeypatch.setenv("TERM", "dumb")
-    ProgressDisplay(100_000).show(FIGURES)
+    ProgressDisplay(100_000).show(METRICS)
     assert capsys.readouterr().out.startswith("25,000 of 100,000 frames")
 
 
 SHOW = """
 import sys
-from seed_rl.reporting.progress import ProgressDisplay
+from seed_rl.metrics.progress import ProgressDisplay
 
 display = ProgressDisplay(100_000)
 input()
-figures = {"env_frames": 25_000, "frames_per_second": 1500.0, "updates": 1234, "seconds": 120.0}
+metrics = {"env_frames": 25_000, "frames_per_second": 1500.0, "updates": 1234, "seconds": 120.0}
 display.stage("making X")
-display.follow(lambda: figures)
-display.show(figures | {"mean_return": 0.5})
+display.follow(lambda: metrics)
+display.show(metrics | {"mean_return": 0.5})
 display.say("Still there.")
-display.finish(figures, "Stopped with a checkpoint")
+display.finish(metrics, "Stopped with a checkpoint")
 """
 
 

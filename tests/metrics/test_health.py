@@ -3,7 +3,7 @@ import math
 import pytest
 
 from seed_rl.algorithms import registry
-from seed_rl.learner.health import Health
+from seed_rl.metrics.health import Health
 from seed_rl.types import ArraySpec
 
 FOUR_ACTIONS = ArraySpec((), "int32", (0,), (3,))
@@ -20,8 +20,8 @@ def sentences(periods, action=FOUR_ACTIONS, every=10_000, flags=VTRACE):
     health = Health(action, TOTAL, flags)
     return [
         sentence
-        for number, figures in enumerate(periods)
-        for sentence in health.check({"env_frames": number * every, **figures})
+        for number, metrics in enumerate(periods)
+        for sentence in health.check({"env_frames": number * every, **metrics})
     ]
 
 
@@ -31,21 +31,21 @@ def test_a_run_that_learns_is_not_warned_about():
 
 
 @pytest.mark.parametrize(
-    ("figures", "sign", "flag"),
+    ("metrics", "sign", "flag"),
     [
         ({"entropy": 0.06}, "entropy has collapsed", "--entropy_cost"),
         ({"kl_old_new": 0.45}, "KL(old|new) is 0.45", "--passes"),
         ({"policy_lag_first_updates": 60.0}, "60 updates old", "--batch_size"),
     ],
 )
-def test_a_lasting_sign_is_said_once_with_the_flag_that_helps(figures, sign, flag):
-    said = sentences([{**GOOD, **figures}] * 50)
+def test_a_lasting_sign_is_said_once_with_the_flag_that_helps(metrics, sign, flag):
+    said = sentences([{**GOOD, **metrics}] * 50)
     assert len(said) == 1
     assert sign in said[0] and flag in said[0]
 
 
 @pytest.mark.parametrize(
-    ("agent", "figures", "advice"),
+    ("agent", "metrics", "advice"),
     [
         ("sac", {"entropy": 0.06}, "raise --target_entropy_fraction."),
         ("r2d2", {"entropy": 0.06}, "let it explore more."),
@@ -55,9 +55,9 @@ def test_a_lasting_sign_is_said_once_with_the_flag_that_helps(figures, sign, fla
         ("dqn", {"mean_return": -10.0}, "lower --learning_rate. The best"),
     ],
 )
-def test_the_advice_is_a_flag_of_the_agent(agent, figures, advice):
+def test_the_advice_is_a_flag_of_the_agent(agent, metrics, advice):
     flags = registry.config_class(agent).defaults()
-    (said,) = sentences([{"mean_return": 0.0}, GOOD, *[{**GOOD, **figures}] * 50], flags=flags)
+    (said,) = sentences([{"mean_return": 0.0}, GOOD, *[{**GOOD, **metrics}] * 50], flags=flags)
     assert advice in said
 
 
@@ -91,7 +91,7 @@ def test_a_return_that_never_rose_is_noise():
     assert sentences([*wobbling, *[{**GOOD, "mean_return": -20.9}] * 20]) == []
 
 
-def test_figures_of_other_agents_are_judged_only_where_they_have_them():
+def test_metrics_of_other_agents_are_judged_only_where_they_have_them():
     assert sentences([{"policy_lag_first_updates": 5_000.0}] * 50) == []
     assert sentences([{**GOOD, "entropy": -3.0}] * 50, CONTINUOUS) == []
 

@@ -1,6 +1,7 @@
-"""The figures of a run, gathered from all of its parts once per period."""
+"""Episodes of a run, and the metrics that its parts count. No TensorFlow."""
 
 import collections
+import itertools
 import math
 import threading
 import time
@@ -10,10 +11,95 @@ from typing import Any, TypeAlias
 import numpy as np
 import psutil
 
-from seed_rl.episode_metrics import FAILURES, OWN, OWN_IN_EVALUATION, OwnFigures, means
-from seed_rl.serving.tasks import Task
+from seed_rl.messages import one_line, warn
 
-# The return of an episode, its agent steps (not in evaluation), and the figures of the environment's own.
+MOST_METRICS = 32
+MOST_CHARACTERS = 64
+
+# Failures of environments since an actor's last report, which are added up. No metric of an environment's own
+# has this name, which is not printable.
+FAILURES = "\0environment_failures"
+
+# Prefixes of the names of means, in metrics and reports.
+OWN, OWN_IN_EVALUATION = "episode/", "evaluation_episode/"
+
+
+def of_info(info: Mapping[Any, Any]) -> dict[str, float]:
+    """The metrics in the info dict of an episode's last step.
+
+    A value that is not a number becomes NaN, and a name that is too long becomes another one that is too
+    long, so that `OwnMetrics` reports it. At most 33 metrics are read.
+    """
+    found: dict[str, float] = {}
+    try:
+        if info.get("is_success") is not None:
+            found["is_success"] = _number(info["is_success"])
+        metrics = info.get("metrics")
+        if metrics is not None and not isinstance(metrics, Mapping):
+            metrics = {"metrics": math.nan}
+        for name, value in itertools.islice((metrics or {}).items(), MOST_METRICS + 1 - len(found)):
+            found[one_line(name, MOST_CHARACTERS + 1)] = _number(value)
+    except Exception:  # The objects are the environment's own.
+        found["metrics"] = math.nan
+    return found
+
+
+def _number(value: Any) -> float:
+    try:
+        array = np.asarray(value)
+        return float(array.reshape(())) if array.dtype.kind in "biuf" else math.nan
+    except Exception:
+        return math.nan
+
+
+class OwnMetrics:
+    """Keeps the valid metrics of the episodes of a run. Not thread-safe.
+
+    The first 32 names are those of the run. The first metric that is left out causes a warning, others none.
+    """
+
+    def __init__(self) -> None:
+        """Starts without names."""
+        self._names: set[str] = set()
+        self._has_warned = False
+
+    def keep(self, metrics: Mapping[Any, Any]) -> dict[str, float]:
+        """The valid ones among the metrics of an episode."""
+        found: dict[str, float] = {}
+        for name, value in itertools.islice(metrics.items(), MOST_METRICS + 1):
+            problem = self._problem(name, value)
+            if not problem:
+                self._names.add(name)
+                found[name] = float(value)
+            elif not self._has_warned:
+                self._has_warned = True
+                shown = one_line(name, MOST_CHARACTERS)
+                warn(
+                    f"The environment's own figure {shown!r} {problem}; it and all others like "
+                    "it are left out."
+                )
+        return found
+
+    def _problem(self, name: Any, value: Any) -> str:
+        if not (isinstance(name, str) and 0 < len(name) <= MOST_CHARACTERS and name.isprintable()):
+            return f"has no name of 1 to {MOST_CHARACTERS} printable characters"
+        if not (isinstance(value, int | float) and math.isfinite(value)):
+            return "is not a finite number"
+        if name not in self._names and len(self._names) == MOST_METRICS:
+            return f"would be one more than the {MOST_METRICS} that a run can have"
+        return ""
+
+
+def means(episodes: Iterable[Mapping[str, float]], prefix: str) -> dict[str, float]:
+    """The mean of each metric over the episodes that have it, under `prefix` and its name."""
+    values: dict[str, list[float]] = {}
+    for metrics in episodes:
+        for name, value in metrics.items():
+            values.setdefault(name, []).append(value)
+    return {f"{prefix}{name}": float(np.mean(found)) for name, found in sorted(values.items())}
+
+
+# The return of an episode, its agent steps (not in evaluation), and the metrics of the environment's own.
 _Training: TypeAlias = tuple[float, int, dict[str, float]]
 _Evaluation: TypeAlias = tuple[float, dict[str, float]]
 
@@ -21,8 +107,8 @@ _Evaluation: TypeAlias = tuple[float, dict[str, float]]
 _WINDOW = 100
 
 
-class RunFigures:
-    """Counts what is reported (by any thread), such as episodes, and computes a period's figures."""
+class RunMetrics:
+    """Counts what is reported (by any thread), such as episodes, and computes a period's metrics."""
 
     def __init__(
         self,
@@ -47,7 +133,7 @@ class RunFigures:
           recent: value of the property `recent` when the run was last saved; episodes with a return that is
             not finite, which earlier versions saved, are dropped.
           has_separate_points: whether each mean return of evaluation is of `evaluation_window` episodes that
-            no other one is of, and is in the figures of one period only.
+            no other one is of, and is in the metrics of one period only.
         """
         self._repeats = num_action_repeats
         self._frames_before = env_frames
@@ -55,7 +141,7 @@ class RunFigures:
         self._last = (time.monotonic(), env_frames)
         self._lock = threading.Lock()
         self._num_training_envs = num_training_envs
-        self._own = OwnFigures()
+        self._own = OwnMetrics()
         self._recent: collections.deque[_Training] = collections.deque(maxlen=_WINDOW)
         self._evaluations: collections.deque[_Evaluation] = collections.deque(maxlen=evaluation_window)
         self._has_separate_points = has_separate_points
@@ -70,14 +156,14 @@ class RunFigures:
         self.episodes = episodes
 
     def _restore(self, recent: Mapping[str, Any]) -> None:
-        """Earlier versions saved no figures: `[return, agent steps]`, and in evaluation the return alone."""
-        for episode_return, agent_steps, *figures in recent.get("training", ()):
+        """Earlier versions saved no metrics: `[return, agent steps]`, and in evaluation the return alone."""
+        for episode_return, agent_steps, *metrics in recent.get("training", ()):
             if math.isfinite(episode_return):
-                self._recent.append((episode_return, agent_steps, self._own.keep(*figures or [{}])))
+                self._recent.append((episode_return, agent_steps, self._own.keep(*metrics or [{}])))
         for episode in recent.get("evaluation", ()):
-            episode_return, *figures = episode if isinstance(episode, list) else [episode]
+            episode_return, *metrics = episode if isinstance(episode, list) else [episode]
             if math.isfinite(episode_return):
-                self._evaluations.append((episode_return, self._own.keep(*figures or [{}])))
+                self._evaluations.append((episode_return, self._own.keep(*metrics or [{}])))
 
     @property
     def recent(self) -> dict[str, Any]:
@@ -101,9 +187,9 @@ class RunFigures:
         """Environment frames of the run, given the agent steps since this process started."""
         return self._frames_before + agent_steps * self._repeats
 
-    def on_actor(self, task: Task) -> None:
-        """Records that an actor is ready."""
-        self._counts["actor_restarts"] += task.had_others
+    def on_actor(self, is_restart: bool) -> None:
+        """Records that an actor is ready, whose environments another one may have had."""
+        self._counts["actor_restarts"] += is_restart
 
     def on_refusal(self) -> None:
         """Records that a connection is refused."""
@@ -122,8 +208,8 @@ class RunFigures:
     def add_news(self, host: int, news: Mapping[str, Any]) -> None:
         """Adds what another host has taken."""
         self._counts_of_others[host] = {name: int(news[name]) for name in self._counts}
-        for episode_return, agent_steps, env, figures in news["episodes"]:
-            self._add(float(episode_return), int(agent_steps), int(env), figures)
+        for episode_return, agent_steps, env, metrics in news["episodes"]:
+            self._add(float(episode_return), int(agent_steps), int(env), metrics)
 
     def on_episodes(self, episodes: Iterable[Any]) -> None:
         """Records finished episodes that actors reported (messages), except those whose return is not finite.
@@ -134,12 +220,12 @@ class RunFigures:
             if math.isfinite(episode.episode_return):
                 self._add(episode.episode_return, episode.agent_steps, episode.env, episode.figures)
 
-    def _add(self, episode_return: float, agent_steps: int, env: int, figures: Mapping[str, float]) -> None:
-        failures = figures.get(FAILURES, 0)
+    def _add(self, episode_return: float, agent_steps: int, env: int, metrics: Mapping[str, float]) -> None:
+        failures = metrics.get(FAILURES, 0)
         failures = int(failures) if 0 < failures < 2**31 else 0
         with self._lock:
             self._counts["environment_failures"] += failures
-            own = self._own.keep({name: value for name, value in figures.items() if name != FAILURES})
+            own = self._own.keep({name: value for name, value in metrics.items() if name != FAILURES})
             if self._news is not None:
                 self._news.append((episode_return, agent_steps, env, own))
             if env >= self._num_training_envs:
@@ -152,7 +238,7 @@ class RunFigures:
                 self.episodes += 1
 
     def take(self, agent_steps: int, updates: int) -> dict[str, Any]:
-        """The figures of the period that ends now.
+        """The metrics of the period that ends now.
 
         `agent_steps` are those since this process started, `updates` those of the run.
         """
@@ -160,7 +246,7 @@ class RunFigures:
         last_time, last_frames = self._last
         self._last = (now, frames)
         counts = [self._counts, *self._counts_of_others.values()]
-        figures: dict[str, Any] = {
+        metrics: dict[str, Any] = {
             "env_frames": frames,
             "agent_steps": frames // self._repeats,
             "updates": updates,
@@ -170,7 +256,7 @@ class RunFigures:
             **{name: sum(host[name] for host in counts) for name in self._counts},
             "learner_memory_mib": self._process.memory_info().rss / 2**20,
         }
-        return figures | self._means(ends_period=True)
+        return metrics | self._means(ends_period=True)
 
     def glance(self, agent_steps: int) -> dict[str, Any]:
         """Environment frames and the mean returns as they are now; ends no period. For any thread."""
@@ -186,14 +272,14 @@ class RunFigures:
             if ends_period and self._has_separate_points:
                 evaluations = evaluations if self._is_point_new else []
                 self._is_point_new = False
-        figures: dict[str, float] = {}
+        metrics: dict[str, float] = {}
         if recent:
             returns, lengths, own = zip(*recent, strict=True)
-            figures["mean_return"] = float(np.mean(returns))
-            figures["mean_episode_agent_steps"] = float(np.mean(lengths))
-            figures |= means(own, OWN)
+            metrics["mean_return"] = float(np.mean(returns))
+            metrics["mean_episode_agent_steps"] = float(np.mean(lengths))
+            metrics |= means(own, OWN)
         if evaluations:
             returns, own = zip(*evaluations, strict=True)
-            figures["mean_evaluation_return"] = float(np.mean(returns))
-            figures |= means(own, OWN_IN_EVALUATION)
-        return figures
+            metrics["mean_evaluation_return"] = float(np.mean(returns))
+            metrics |= means(own, OWN_IN_EVALUATION)
+        return metrics

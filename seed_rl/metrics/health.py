@@ -1,6 +1,5 @@
 """Signs that a run is learning badly or not at all, each reported once with what helps. No TensorFlow."""
 
-import functools
 import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -26,12 +25,12 @@ _LONG_REPORTS = 6
 # Far longer than environments take to start or to reset.
 _STALLED_SECS = 60.0
 
-# A sentence on the problem in the figures of a period; None if there is none.
+# A sentence on the problem in the metrics of a period; None if there is none.
 Sign = Callable[[Mapping[str, Any]], str | None]
 
 
 class Health:
-    """Checks the figures of each period for signs that a run is learning badly."""
+    """Checks the metrics of each period for signs that a run is learning badly."""
 
     def __init__(self, action: ArraySpec, total_environment_frames: int, agent_flags: Collection[str]):
         """Judges a run of this many environment frames; warnings advise only what `agent_flags` has."""
@@ -44,22 +43,37 @@ class Health:
         self._evaluated: float | None = None
         self._first: float | None = None
         self._best = -math.inf
-        lasting = functools.partial(_Lasting, _LONG_SHARE * total_environment_frames)
-        signs = (self._entropy, self._entropy_rise, self._kl, _policy_lag, self._return)
-        self._signs = [lasting(sign) for sign in signs]
+        self._long_frames = _LONG_SHARE * total_environment_frames
+        self._lasting: dict[Sign, tuple[int, int]] = {}  # Environment frames since when, and reports so far.
+        self._warned: set[Sign] = set()
         self._stepped = -1, 0.0  # Environment frames, and the seconds when they were reached.
         self._has_stalled = False
 
-    def check(self, figures: Mapping[str, Any]) -> list[str]:
+    def check(self, metrics: Mapping[str, Any]) -> list[str]:
         """Warnings about what has been wrong for a long time, each kind once; each stall once.
 
-        `figures` are those of a period, by plain name; missing ones are not judged.
+        `metrics` are those of a period, by plain name; missing ones are not judged.
         """
-        sentences = [*(sign.check(figures) for sign in self._signs), self._stall(figures)]
+        signs = (self._entropy, self._entropy_rise, self._kl, _policy_lag, self._return)
+        sentences = [*(self._once(sign, metrics) for sign in signs), self._stall(metrics)]
         return [f"Warning: {sentence}" for sentence in sentences if sentence]
 
-    def _entropy(self, figures: Mapping[str, Any]) -> str | None:
-        entropy = figures.get("entropy", math.inf)
+    def _once(self, sign: Sign, metrics: Mapping[str, Any]) -> str | None:
+        """The sentence of a sign, once, when there has been one in every period for long enough."""
+        sentence, frames = sign(metrics), metrics["env_frames"]
+        if sentence is None:
+            self._lasting.pop(sign, None)
+            return None
+        since, reports = self._lasting.get(sign, (frames, 0))
+        self._lasting[sign] = since, reports + 1
+        is_long = reports + 1 >= _LONG_REPORTS and frames - since >= self._long_frames
+        if sign in self._warned or not is_long:
+            return None
+        self._warned.add(sign)
+        return sentence
+
+    def _entropy(self, metrics: Mapping[str, Any]) -> str | None:
+        entropy = metrics.get("entropy", math.inf)
         if entropy >= _COLLAPSED_ENTROPY_SHARE * self._uniform_entropy:
             return None
         flag = self._flag("entropy_cost", "target_entropy_fraction")
@@ -69,8 +83,8 @@ class Health:
             + (f"raise {flag}." if flag else "let it explore more.")
         )
 
-    def _entropy_rise(self, figures: Mapping[str, Any]) -> str | None:
-        entropy = figures.get("entropy", math.nan)
+    def _entropy_rise(self, metrics: Mapping[str, Any]) -> str | None:
+        entropy = metrics.get("entropy", math.nan)
         self._lowest_entropy = lowest = min(self._lowest_entropy, entropy)
         if not entropy > max(lowest + self._risen_nats, _RANDOM_ENTROPY_SHARE * self._uniform_entropy):
             return None
@@ -80,8 +94,8 @@ class Health:
             f"random; unless returns rise with it, lower {flag}."
         )
 
-    def _kl(self, figures: Mapping[str, Any]) -> str | None:
-        kl = figures.get("kl_old_new", 0.0)
+    def _kl(self, metrics: Mapping[str, Any]) -> str | None:
+        kl = metrics.get("kl_old_new", 0.0)
         if kl <= _HIGH_KL:
             return None
         fewer = self._flag("passes", "epochs")
@@ -90,10 +104,10 @@ class Health:
             "--learning_rate" + (f", or train fewer times on each unroll ({fewer})." if fewer else ".")
         )
 
-    def _return(self, figures: Mapping[str, Any]) -> str | None:
+    def _return(self, metrics: Mapping[str, Any]) -> str | None:
         # Not every period has a return in evaluation: the last one counts until there is another.
-        self._evaluated = figures.get("mean_evaluation_return", self._evaluated)
-        value = figures.get("mean_return") if self._evaluated is None else self._evaluated
+        self._evaluated = metrics.get("mean_evaluation_return", self._evaluated)
+        value = metrics.get("mean_return") if self._evaluated is None else self._evaluated
         if value is None:
             return None
         if self._first is None:
@@ -114,9 +128,9 @@ class Health:
         """The first of these flags that the agent has; empty if it has none of them."""
         return next((f"--{name}" for name in names if name in self._agent_flags), "")
 
-    def _stall(self, figures: Mapping[str, Any]) -> str | None:
-        """No environment steps any more, which no other figure shows: there are no new ones."""
-        frames, seconds = figures["env_frames"], figures.get("seconds", 0.0)
+    def _stall(self, metrics: Mapping[str, Any]) -> str | None:
+        """No environment steps any more, which no other metric shows: there are no new ones."""
+        frames, seconds = metrics["env_frames"], metrics.get("seconds", 0.0)
         if frames != self._stepped[0]:
             self._stepped, self._has_stalled = (frames, seconds), False
         still = seconds - self._stepped[1]
@@ -129,33 +143,10 @@ class Health:
         )
 
 
-class _Lasting:
-    """Reports a sign once, when it has been present in every period for long enough."""
-
-    def __init__(self, long_frames: float, sign: Sign):
-        self._long_frames, self._sign = long_frames, sign
-        self._since: int | None = None
-        self._reports = 0
-        self._said = False
-
-    def check(self, figures: Mapping[str, Any]) -> str | None:
-        sentence = self._sign(figures)
-        if sentence is None:
-            self._since, self._reports = None, 0
-            return None
-        frames = figures["env_frames"]
-        self._since = frames if self._since is None else self._since
-        self._reports += 1
-        if self._said or self._reports < _LONG_REPORTS or frames - self._since < self._long_frames:
-            return None
-        self._said = True
-        return sentence
-
-
-def _policy_lag(figures: Mapping[str, Any]) -> str | None:
+def _policy_lag(metrics: Mapping[str, Any]) -> str | None:
     """Replay is off-policy by design: only agents that report the KL divergence are judged."""
-    lag = figures.get("policy_lag_first_updates", 0.0)
-    if "kl_old_new" not in figures or lag <= _HIGH_POLICY_LAG:
+    lag = metrics.get("policy_lag_first_updates", 0.0)
+    if "kl_old_new" not in metrics or lag <= _HIGH_POLICY_LAG:
         return None
     return (
         f"experience is {lag:.0f} updates old when it is trained on; raise --batch_size, or use fewer "

@@ -3,12 +3,13 @@
 import contextlib
 import threading
 
+import numpy as np
 import pytest
 
 from seed_rl.experience.base import UnrollConfig
 from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
-from seed_rl.inference.figures import BatchFigures
+from seed_rl.metrics.batches import BatchMetrics, PolicyLag
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.request import Request, ServedGroup
 from tests.inference.test_core import SPEC, Witness, World
@@ -31,56 +32,56 @@ def clock():
 
 
 @pytest.fixture
-def figures(clock):
-    return BatchFigures(clock)
+def metrics(clock):
+    return BatchMetrics(clock)
 
 
 def request(arrived, first_env=0, num_envs=2, key=7):
     return Request(ServedGroup(key, 1, first_env, num_envs, is_restart=False), b"", arrived)
 
 
-def serve(figures, clock, requests, begins, ends):
+def serve(metrics, clock, requests, begins, ends):
     """One batch of these requests."""
     clock.now = begins
-    figures.begin(requests)
+    metrics.begin(requests)
     clock.now = ends
-    figures.add(requests)
+    metrics.add(requests)
 
 
-def test_figures_are_of_the_period(figures, clock):
-    assert figures.take() == {}
-    serve(figures, clock, [request(1.0), request(1.002, 2, key=8)], 1.002, 1.003)
-    serve(figures, clock, [request(1.008, 4, key=9)], 1.008, 1.010)
-    taken = figures.take()
+def test_metrics_are_of_the_period(metrics, clock):
+    assert metrics.take() == {}
+    serve(metrics, clock, [request(1.0), request(1.002, 2, key=8)], 1.002, 1.003)
+    serve(metrics, clock, [request(1.008, 4, key=9)], 1.008, 1.010)
+    taken = metrics.take()
     assert taken["inference_latency_p50_ms"] == pytest.approx(2.0)
     assert taken["inference_latency_p99_ms"] == pytest.approx(2.98)
     assert taken["inference_batch_size"] == 3.0
     assert "actor_turn_ms" not in taken  # No stream has sent a second request.
-    assert figures.take() == {}
+    assert metrics.take() == {}
 
 
-def test_the_mean_number_of_waiting_requests_is_over_time(figures, clock):
+def test_the_mean_number_of_waiting_requests_is_over_time(metrics, clock):
     """Two requests wait for 1 s and 3 s of 8 s."""
-    serve(figures, clock, [request(4.0), request(2.0, 2, key=8)], 5.0, 8.0)
-    assert figures.take()["requests_waiting"] == pytest.approx(0.5)
-    serve(figures, clock, [request(8.0)], 8.0, 10.0)
-    assert figures.take()["requests_waiting"] == 0.0
+    serve(metrics, clock, [request(4.0), request(2.0, 2, key=8)], 5.0, 8.0)
+    assert metrics.take()["requests_waiting"] == pytest.approx(0.5)
+    serve(metrics, clock, [request(8.0)], 8.0, 10.0)
+    assert metrics.take()["requests_waiting"] == 0.0
 
 
-def test_an_actors_turn_is_from_its_answer_to_its_next_request(figures, clock):
-    serve(figures, clock, [request(1.0), request(1.0, 2, key=8)], 1.0, 2.0)
-    serve(figures, clock, [request(2.5), request(3.5, 2, key=8)], 4.0, 5.0)
-    assert figures.take()["actor_turn_ms"] == pytest.approx(1000.0)
-    serve(figures, clock, [request(5.1)], 6.0, 7.0)  # Also over the end of a period.
-    assert figures.take()["actor_turn_ms"] == pytest.approx(100.0)
+def test_an_actors_turn_is_from_its_answer_to_its_next_request(metrics, clock):
+    serve(metrics, clock, [request(1.0), request(1.0, 2, key=8)], 1.0, 2.0)
+    serve(metrics, clock, [request(2.5), request(3.5, 2, key=8)], 4.0, 5.0)
+    assert metrics.take()["actor_turn_ms"] == pytest.approx(1000.0)
+    serve(metrics, clock, [request(5.1)], 6.0, 7.0)  # Also over the end of a period.
+    assert metrics.take()["actor_turn_ms"] == pytest.approx(100.0)
 
 
-def test_streams_that_have_ended_take_no_memory(figures, clock):
+def test_streams_that_have_ended_take_no_memory(metrics, clock):
     for key in range(100):
-        serve(figures, clock, [request(1.0, key=key)], 1.0, 2.0)
+        serve(metrics, clock, [request(1.0, key=key)], 1.0, 2.0)
     clock.now = 1000.0
-    figures.take()
-    assert not figures._answered
+    metrics.take()
+    assert not metrics._answered
 
 
 class Held:
@@ -103,7 +104,7 @@ def test_inference_says_what_its_threads_wait_for():
     threads = [Thread(core.serve, batcher, lambda answers: None) for _ in range(2)]
 
     def share_of(name, share):
-        taken = core.figures.take()
+        taken = core.metrics.take()
         return taken.get(name, 0.0) > share and taken
 
     taken = wait_until(lambda: share_of("inference_waiting_share", 0.99), "both threads to wait")
@@ -121,3 +122,30 @@ def test_inference_says_what_its_threads_wait_for():
     batcher.close()
     for thread in threads:
         assert thread.finished()
+
+
+# (burn-in, [(versions [S, B], updates)], (lag at the first step, at the last one, mean and largest spread)).
+CASES = {
+    "one version": (0, [([[4], [4], [4]], 4)], (0, 0, 0, 0)),
+    "the last step does not count": (0, [([[4], [5], [9]], 9)], (5, 4, 1, 1)),
+    "a rollout": (0, [([[4, 4], [4, 4], [-1, -1]], 4)], (0, 0, 0, 0)),
+    "burn-in does not count": (2, [([[1], [2], [5], [6], [8]], 9)], (4, 3, 1, 1)),
+    "an unroll of one step": (0, [([[3, 2], [3, 9]], 9)], (6.5, 6.5, 0, 0)),
+    "two unrolls": (0, [([[1, 2], [3, 2], [9, 9]], 9)], (7.5, 6.5, 1, 2)),
+    "two batches": (0, [([[1], [5], [9]], 9), ([[8], [8], [9]], 10)], (5, 3, 2, 4)),
+}
+
+
+@pytest.mark.parametrize(("burn_in", "batches", "expected"), CASES.values(), ids=CASES)
+def test_policy_lag_is_of_the_steps_that_are_trained_on(burn_in, batches, expected):
+    lag = PolicyLag(burn_in)
+    assert lag.take() == {}
+    for versions, updates in batches:
+        lag.add(np.array(versions), updates)
+    assert lag.take() == {
+        "policy_lag_first_updates": expected[0],
+        "policy_lag_last_updates": expected[1],
+        "version_spread_mean_updates": expected[2],
+        "version_spread_max_updates": expected[3],
+    }
+    assert lag.take() == {}

@@ -1,0 +1,1 @@
+"""Metrics of a run: everything that counts, writes, reads and explains them."""
