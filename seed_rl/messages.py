@@ -1,10 +1,10 @@
 """Messages to the user; on standard error, where a terminal that fails does not end the process."""
 
+import concurrent.futures
 import contextlib
 import importlib.metadata
 import logging
 import os
-import queue
 import re
 import shlex
 import socket
@@ -209,10 +209,6 @@ class UnsavedError(Exception):
     """A run ended but could not write its last checkpoint or its policy; the message is for the user."""
 
 
-class _TooSlowError(Exception):
-    pass
-
-
 class Guard:
     """Calls the outputs of a run. A failure causes one warning per output, and never an exception."""
 
@@ -232,35 +228,25 @@ class Guard:
         if output in self._lost:
             return None
         try:
-            return function(*args) if seconds is None else _within(seconds, function, *args)
+            return function(*args) if seconds is None else self._within(seconds, output, function, *args)
         except (Exception, SystemExit) as error:
-            if isinstance(error, _TooSlowError):
-                self._lost.add(output)
             if output not in self._warned:
                 self._warned.add(output)
                 self._say(f"{output} cannot be written ({reason(error)}); training continues without it.")
             return None
 
+    def _within(self, seconds: float, output: str, function: Callable[..., ResultT], *args: Any) -> ResultT:
+        """Calls a function in a thread, and waits for this long at most; TimeoutError without a result."""
+        result: concurrent.futures.Future[ResultT] = concurrent.futures.Future()
 
-def _within(seconds: float, function: Callable[..., ResultT], *args: Any) -> ResultT:
-    """Calls a function in a thread, and waits for this long at most.
+        def run() -> None:
+            try:
+                result.set_result(function(*args))
+            except BaseException as error:
+                result.set_exception(error)
 
-    Raises:
-      _TooSlowError: it did not finish in time.
-    """
-    answers: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
-
-    def run() -> None:
-        try:
-            answers.put((function(*args), None))
-        except BaseException as error:
-            answers.put((None, error))
-
-    threading.Thread(target=run, daemon=True, name="output").start()
-    try:
-        result, error = answers.get(timeout=seconds)
-    except queue.Empty:
-        raise _TooSlowError(f"it takes more than {seconds:g} s") from None
-    if error is not None:
-        raise error
-    return result
+        threading.Thread(target=run, daemon=True, name="output").start()
+        if not concurrent.futures.wait([result], seconds).done:
+            self._lost.add(output)
+            raise TimeoutError(f"it takes more than {seconds:g} s")
+        return result.result()

@@ -43,7 +43,7 @@ from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.quiet import quiet_start
 from seed_rl.loading import fast_tensorflow_import
 from seed_rl.messages import COMPLETE, UnsavedError, complain, reason, report_to_launcher, warn
-from seed_rl.metrics.curves import curve, read_periods
+from seed_rl.metrics.curves import curve, periods_so_far
 from seed_rl.metrics.progress import ProgressDisplay
 from seed_rl.runs import lock, record
 from seed_rl.runs.layout import RunDirectory
@@ -185,10 +185,7 @@ def _make_learner(
 
 def _earlier_returns(logdir: str) -> Iterable[tuple[int, float]]:
     """The mean return over the environment frames of the run's earlier sessions, if there were any."""
-    try:
-        returns = curve(read_periods(logdir, warn=lambda text: None), "mean_return")
-    except ValueError:
-        return ()
+    returns = curve(periods_so_far(logdir), "mean_return")
     return zip(returns.env_frames.astype(int).tolist(), returns.value.tolist(), strict=True)
 
 

@@ -14,7 +14,7 @@ from seed_rl.launch.launch_config import LocalConfig
 from seed_rl.launch.plan import Plan
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.messages import reason, say
-from seed_rl.metrics.curves import read_periods
+from seed_rl.metrics.curves import periods_so_far
 from seed_rl.metrics.progress import is_stage
 from seed_rl.runs import record
 from seed_rl.runs.layout import RunDirectory
@@ -164,10 +164,9 @@ def say_next(plan: Plan, argv: Sequence[str], what: str = "", frames: int = 0) -
 
 def say_failures(plan: Plan) -> None:
     """Warns of the number of environment failures in the run that has ended, if any, with the log to read."""
-    run, count = RunDirectory(plan.logdir), 0
-    with contextlib.suppress(ValueError, IndexError):  # There are no metrics.
-        count = int(read_periods(run.path, warn=lambda _: None)[-1].get("environment_failures", 0))
-    if count:
+    run = RunDirectory(plan.logdir)
+    periods = periods_so_far(run.path)
+    if count := int(periods[-1].get("environment_failures", 0)) if periods else 0:
         logs = [path for path in map(run.actor_log, range(len(plan.actors))) if path.is_file()]
         first = next((path for path in logs if REPLACED in path.read_text(errors="replace")), logs[0])
         say(f"environments failed {count:,} times; {shortened(first)} has the first traceback.")

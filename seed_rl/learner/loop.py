@@ -88,7 +88,8 @@ class Learner:
         self._batches, self._lag = BatchMetrics(), PolicyLag(algorithm.unroll.burn_in)
         reasons = (TRAINING_FOR_BATCH, PREFETCH_FOR_EXPERIENCE, INTAKE_FOR_UNROLLS)
         self._waits, self._prefetch_waits, intake_waits = waits = [Waits(reason) for reason in reasons]
-        self._measured = (self._batches, *waits, RunCpu(), self._lag)
+        measured: Sequence[Any] = (self._batches, *waits, RunCpu(), self._lag)
+        self._take_all: list[Callable[[], dict[str, float]]] = [part.take for part in measured]
         actors_act = config.inference == "actor"
         self._experience = algorithm.experience.make(
             Setup(
@@ -314,7 +315,7 @@ class Learner:
 
     def _report(self, output: UpdateOutput | None) -> dict[str, Any]:
         metrics = self._metrics.take(self._agent_steps, self._trainer.updates)
-        of_host = {name: value for part in self._measured for name, value in part.take().items()}
+        of_host = {name: value for take in self._take_all for name, value in take().items()}
         of_host |= self._experience.figures() | {"learner_memory_mib": metrics["learner_memory_mib"]}
         metrics |= self._team.exchange(of_host)
         if output is not None:

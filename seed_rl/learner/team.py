@@ -1,19 +1,14 @@
 """Interface of the learner's loop to all learner hosts: one host alone, or one of several."""
 
 import contextlib
-import statistics
 from collections.abc import Iterable
 from typing import Any
 
 from seed_rl.devices.hosts import REDUCTION_ERRORS, Agreement, Collective
 from seed_rl.hosts.peers import Peers
-from seed_rl.metrics.episodes import RunMetrics
+from seed_rl.metrics.episodes import RunMetrics, over_hosts
 from seed_rl.metrics.usage import TRAINING_FOR_HOSTS, Waits
 from seed_rl.serving.listener import Listener
-
-# Metrics that are not averaged over hosts: those added up, and those of which the largest counts.
-_SUMS = frozenset(("learner_memory_mib", "queue_depth", "dropped_unrolls", "replay_size", "replay_mib"))
-_MAXIMA = frozenset(("version_spread_max_updates",))
 
 
 class Team:
@@ -96,20 +91,11 @@ class Team:
             self._peers.finish()
 
     def exchange(self, metrics: dict[str, float]) -> dict[str, float]:
-        """Metrics of this host's inference and experience; the first host gets those of all hosts.
-
-        Counts are added up, of maxima the largest is taken, and all other metrics are averaged.
-        """
+        """Metrics of this host's inference and experience; the first host gets those of all hosts."""
         if not self._peers:
             return metrics
         self._mine = metrics = metrics | self._waits.take()
-        everyone = [metrics, *self._of_others.values()]
-        found = {}
-        for name in metrics:
-            values = [other[name] for other in everyone if name in other]
-            combine = sum if name in _SUMS else max if name in _MAXIMA else statistics.fmean
-            found[name] = combine(values)
-        return found
+        return over_hosts([metrics, *self._of_others.values()])
 
     def explain(self, error: BaseException) -> BaseException:
         """Error to raise for one of TensorFlow's reductions: the loss of a host, if there are several."""

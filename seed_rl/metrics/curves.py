@@ -67,6 +67,14 @@ def read_periods(logdir: str | Path, warn: Callable[[str], None] = warn) -> list
     return periods
 
 
+def periods_so_far(logdir: str | Path) -> list[dict[str, Any]]:
+    """The same without warnings; empty if the run has no metrics yet."""
+    try:
+        return read_periods(logdir, warn=lambda text: None)
+    except ValueError:
+        return []
+
+
 def _period(line: str) -> dict[str, Any] | None:
     """The period that a line records, with all metrics that are finite numbers; None if it is incomplete."""
     try:

@@ -3,9 +3,10 @@
 import collections
 import itertools
 import math
+import statistics
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -105,6 +106,10 @@ _Evaluation: TypeAlias = tuple[float, dict[str, float]]
 
 # Number of training episodes in the mean return.
 _WINDOW = 100
+
+# Metrics that are not averaged over hosts: those added up, and those of which the largest counts.
+_SUMS = frozenset(("learner_memory_mib", "queue_depth", "dropped_unrolls", "replay_size", "replay_mib"))
+_MAXIMA = frozenset(("version_spread_max_updates",))
 
 
 class RunMetrics:
@@ -283,3 +288,16 @@ class RunMetrics:
             metrics["mean_evaluation_return"] = float(np.mean(returns))
             metrics |= means(own, OWN_IN_EVALUATION)
         return metrics
+
+
+def over_hosts(hosts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The metrics of the first host, each over all hosts that have it.
+
+    Counts are added up, of maxima the largest is taken, and all other metrics are averaged.
+    """
+    found = {}
+    for name in hosts[0]:
+        values = [host[name] for host in hosts if name in host]
+        combine = sum if name in _SUMS else max if name in _MAXIMA else statistics.fmean
+        found[name] = combine(values)
+    return found

@@ -55,7 +55,10 @@ class ProgressDisplay:
         """
         self._total = total_frames
         self._guard = Guard()
-        self._is_terminal = _is_terminal()
+        # Whether a line on standard output can be rewritten.
+        self._is_terminal = (
+            sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+        )
         self._lock = threading.Lock()
         self._curve = TextCurve(earlier)
         self._actor_log = actor_log
@@ -236,11 +239,6 @@ class ProgressDisplay:
 def is_stage(line: str) -> bool:
     """Whether a plain line of a learner's output only reports a stage of its start."""
     return bool(_STAGE_LINE.search(line))
-
-
-def _is_terminal() -> bool:
-    """Whether a line on standard output can be rewritten."""
-    return sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def _capital(words: str) -> str:

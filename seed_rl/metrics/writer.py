@@ -89,10 +89,7 @@ class WandbLog:
         """
         import wandb
 
-        if self._has_finished:
-            wandb.teardown()
-            return
-        for process in self._service:
+        for process in () if self._has_finished else self._service:
             with contextlib.suppress(psutil.Error):
                 process.kill()
         with contextlib.suppress(Exception, SystemExit):

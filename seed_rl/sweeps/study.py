@@ -19,7 +19,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from seed_rl.files import write_atomically
 from seed_rl.messages import warn
-from seed_rl.metrics.curves import curve, read_periods
+from seed_rl.metrics.curves import curve, periods_so_far
 from seed_rl.runs.layout import SWEEP_JOURNAL, RunDirectory
 from seed_rl.runs.record import differences, is_directory
 from seed_rl.sweeps.trials import Sweep, SweepRun, distributions, draw
@@ -170,10 +170,7 @@ class Trials:
         trial = self.runs()[run.trial, run.seed]
         if run.seed != 1 or trial.state.is_finished():
             return False
-        try:
-            returns = curve(read_periods(run.logdir, warn=lambda _: None), "mean_return")
-        except ValueError:  # There are none yet.
-            return False
+        returns = curve(periods_so_far(run.logdir), "mean_return")
         interval, handle = max(1, run.total_frames // _REPORTS), optuna.Trial(self._study, trial._trial_id)
         last = min(int(returns.env_frames.max(initial=0)), run.total_frames)
         for step in range((trial.last_step or 0) + interval, last + 1, interval):
