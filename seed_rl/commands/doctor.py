@@ -12,7 +12,9 @@ import dataclasses
 
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, usage_errors
+from seed_rl.messages import warn
 from seed_rl.metrics.bottlenecks import report, watch
+from seed_rl.metrics.curves import periods_so_far
 from seed_rl.options import Options, option
 from seed_rl.runs import lock, record
 
@@ -40,7 +42,7 @@ def main(argv: list[str]) -> int:
     if config.live:
         watch(run.logdir, settings, lambda: lock.holder(run.logdir) is not None, _say)
     else:
-        _say(report(run.logdir, settings))
+        _say(report(run.logdir, settings, periods_so_far(run.logdir, warn)))
     return 0
 
 

@@ -19,7 +19,7 @@ import dataclasses
 import functools
 import os
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.quiet import quiet_start
 from seed_rl.loading import fast_tensorflow_import
 from seed_rl.messages import COMPLETE, UnsavedError, complain, reason, report_to_launcher, warn
-from seed_rl.metrics.curves import curve, periods_so_far
+from seed_rl.metrics.curves import periods_so_far
 from seed_rl.metrics.progress import ProgressDisplay
 from seed_rl.runs import lock, record
 from seed_rl.runs.layout import RunDirectory
@@ -139,7 +139,7 @@ def _begin(chosen: Settings, config: LearnerConfig, is_first: bool) -> ProgressD
     """The display in the first stage. The first host logs the number of frames if it is a default."""
     total = config.total_environment_frames
     log = RunDirectory(Path(config.logdir)).actor_log(0)
-    display = ProgressDisplay(total, _earlier_returns(config.logdir), log)
+    display = ProgressDisplay(total, periods_so_far(config.logdir), log)
     if is_first and not chosen.is_chosen("total_environment_frames"):
         display.say(f"{total:,} environment frames, the default; --total_environment_frames sets another.")
     return display
@@ -181,12 +181,6 @@ def _make_learner(
     display.stage("making the network")
     with quiet_start(), usage_errors():
         return make_learner(config, *parts, display)
-
-
-def _earlier_returns(logdir: str) -> Iterable[tuple[int, float]]:
-    """The mean return over the environment frames of the run's earlier sessions, if there were any."""
-    returns = curve(periods_so_far(logdir), "mean_return")
-    return zip(returns.env_frames.astype(int).tolist(), returns.value.tolist(), strict=True)
 
 
 def _find_hosts(config: LearnerConfig) -> tuple[LearnerConfig, LearnerHosts | None]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from seed_rl.messages import warn
-from seed_rl.metrics.curves import read_periods
+from seed_rl.metrics.curves import periods_so_far
 from seed_rl.metrics.usage import (
     INFERENCE_FOR_REQUESTS,
     INFERENCE_FOR_TRAINING,
@@ -104,12 +104,26 @@ class Shares:
         self.other_cores = in_use - mine if "actor_cpu_cores" in metrics else 0.0
 
 
-def report(logdir: Path, settings: Mapping[str, Any]) -> list[str]:
+def report(
+    logdir: Path, settings: Mapping[str, Any], periods: Sequence[Mapping[str, Any]], most: int = _MOST
+) -> list[str]:
     """The run's speed, a table of its stages, what bounds it, and what else costs speed; a few lines.
 
-    `settings` of the learner and the agent, by name.
+    `settings` of the learner and the agent, by name; the last `most` periods count.
     """
-    return _report(logdir, settings, _periods(logdir), _MOST)
+    last = [period for period in periods if period.keys() >= _NEEDED][-most:]
+    if len(last) < _LEAST:
+        seconds = settings.get("log_period_secs", 0.0) * _LEAST
+        return [
+            f"{logdir}: There are too few figures yet ({len(last)} of {_LEAST} periods); try again when "
+            f"the run has trained for {seconds:g} s."
+        ]
+    shares = Shares(medians(last), settings)
+    seconds = last[-1]["seconds"] - last[0]["seconds"]
+    updates = (last[-1]["updates"] - last[0]["updates"]) / max(seconds, 1e-9)
+    speed = f"{shares.metrics['frames_per_second']:,.0f} frames/s and {updates:,.1f} updates/s"
+    head = f"{logdir}: {speed} in the last {len(last)} periods."
+    return [head, *table(shares), *diagnose(shares).values()]
 
 
 def watch(
@@ -127,43 +141,15 @@ def watch(
     seen = -1
     while True:
         is_training = trains()
-        periods = _periods(logdir, quietly=seen >= 0)
+        # Warnings came the first time.
+        periods = periods_so_far(logdir) if seen >= 0 else periods_so_far(logdir, warn)
         if len(periods) != seen or not is_training:
             seen = len(periods)
-            say(_report(logdir, settings, periods, _LEAST))
+            say(report(logdir, settings, periods, _LEAST))
         if not is_training:
             say(["No learner trains in this directory now."])
             return
         sleep(_POLL_SECS)
-
-
-def _periods(logdir: Path, quietly: bool = False) -> list[dict[str, Any]]:
-    """The run's periods; none if it has written none yet. `quietly`: without warnings, which came before."""
-    try:
-        return read_periods(logdir, warn=(lambda text: None) if quietly else warn)
-    except ValueError:
-        return []
-
-
-def _report(
-    logdir: Path, settings: Mapping[str, Any], periods: Sequence[Mapping[str, Any]], most: int
-) -> list[str]:
-    last = [period for period in periods if period.keys() >= _NEEDED][-most:]
-    if len(last) < _LEAST:
-        seconds = settings.get("log_period_secs", 0.0) * _LEAST
-        return [
-            f"{logdir}: There are too few figures yet ({len(last)} of {_LEAST} periods); try again when "
-            f"the run has trained for {seconds:g} s."
-        ]
-    shares = Shares(medians(last), settings)
-    seconds = last[-1]["seconds"] - last[0]["seconds"]
-    updates = (last[-1]["updates"] - last[0]["updates"]) / max(seconds, 1e-9)
-    speed = f"{shares.metrics['frames_per_second']:,.0f} frames/s and {updates:,.1f} updates/s"
-    return [
-        f"{logdir}: {speed} in the last {len(last)} periods.",
-        *table(shares),
-        *diagnose(shares).values(),
-    ]
 
 
 def medians(periods: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """The metrics of a run over time: read from its metrics.jsonl, or drawn in block characters."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -67,10 +67,12 @@ def read_periods(logdir: str | Path, warn: Callable[[str], None] = warn) -> list
     return periods
 
 
-def periods_so_far(logdir: str | Path) -> list[dict[str, Any]]:
-    """The same without warnings; empty if the run has no metrics yet."""
+def periods_so_far(
+    logdir: str | Path, warn: Callable[[str], None] = lambda text: None
+) -> list[dict[str, Any]]:
+    """The same, by default without warnings; empty if the run has no metrics yet."""
     try:
-        return read_periods(logdir, warn=lambda text: None)
+        return read_periods(logdir, warn)
     except ValueError:
         return []
 
@@ -112,11 +114,9 @@ def final_return(periods: Sequence[dict[str, Any]]) -> float | None:
 class TextCurve:
     """The mean return over the environment frames of a run, which may have any number of points."""
 
-    def __init__(self, points: Iterable[tuple[int, float]] = ()):
-        """Starts with points (environment frames, mean return)."""
+    def __init__(self) -> None:
+        """Starts without points."""
         self._points: list[tuple[float, float]] = []
-        for frames, value in points:
-            self.add(frames, value)
 
     def add(self, frames: int, value: float) -> None:
         """Adds a point, in the place of those that are not before it (of a session that was killed).

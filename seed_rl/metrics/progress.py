@@ -47,9 +47,9 @@ class ProgressDisplay:
     """
 
     def __init__(
-        self, total_frames: int, earlier: Iterable[tuple[int, float]] = (), actor_log: Path | None = None
+        self, total_frames: int, earlier: Iterable[Mapping[str, Any]] = (), actor_log: Path | None = None
     ):
-        """Starts with the (environment frames, mean return) of the run's earlier sessions.
+        """Starts with the metrics of the periods of the run's earlier sessions.
 
         `actor_log` is the first actor's output, which is named while actors are waited for if it exists.
         """
@@ -60,7 +60,9 @@ class ProgressDisplay:
             sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
         )
         self._lock = threading.Lock()
-        self._curve = TextCurve(earlier)
+        self._curve = TextCurve()
+        for period in earlier:
+            self._add(period)
         self._actor_log = actor_log
         self._stage: tuple[str, float, Callable[[], str] | None] | None = None
         self._details_due, self._written_details = _DETAILS_SECS, ""

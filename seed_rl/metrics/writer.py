@@ -89,7 +89,10 @@ class WandbLog:
         """
         import wandb
 
-        for process in () if self._has_finished else self._service:
+        if self._has_finished:
+            wandb.teardown()
+            return
+        for process in self._service:
             with contextlib.suppress(psutil.Error):
                 process.kill()
         with contextlib.suppress(Exception, SystemExit):

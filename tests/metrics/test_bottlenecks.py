@@ -11,6 +11,7 @@ from seed_rl.flags.definitions import option_names
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.launch_config import LocalConfig
 from seed_rl.metrics.bottlenecks import Shares, diagnose, medians, report, table, watch
+from seed_rl.metrics.curves import periods_so_far
 from seed_rl.runs import lock, record
 from seed_rl.runs.layout import RunDirectory
 from tests.plotting.synthetic import make_record, write_run
@@ -180,7 +181,7 @@ def run(tmp_path):
 
 
 def reported(run):
-    return report(run.logdir, settings_of(run))
+    return report(run.logdir, settings_of(run), periods_so_far(run.logdir))
 
 
 def settings_of(run):

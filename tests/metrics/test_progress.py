@@ -167,7 +167,7 @@ def rewritten(capsys):
 @pytest.mark.parametrize("total", [150_000, 10**12])
 def test_a_terminal_gets_one_line_that_fits(capsys, terminal, columns, mean_return, total):
     terminal(columns)
-    display = ProgressDisplay(total, [(n, float(n)) for n in range(100)])
+    display = ProgressDisplay(total, [{"env_frames": n, "mean_return": float(n)} for n in range(100)])
     more = {"mean_return": mean_return, "mean_evaluation_return": 1.0, "secs_to_checkpoint": 99.5}
     display.show(METRICS | WAITS | more)
     (line,) = rewritten(capsys)
@@ -205,7 +205,8 @@ def test_a_terminal_shows_what_is_new_between_periods(capsys, terminal):
 
 def test_a_resumed_run_has_the_curve_of_its_earlier_sessions(capsys, terminal):
     terminal(80)
-    display = ProgressDisplay(100_000, [(0, 0.0), (5_000, 1.0)])
+    earlier = [{"env_frames": 0, "mean_return": 0.0}, {"env_frames": 5_000, "mean_return": 1.0}]
+    display = ProgressDisplay(100_000, earlier)
     display.show(METRICS | {"mean_return": 7.0})
     assert "▁▄█" in rewritten(capsys)[-1]
 

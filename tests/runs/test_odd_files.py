@@ -9,7 +9,7 @@ from seed_rl.algorithms.vtrace.vtrace_config import VTraceConfig
 from seed_rl.environments.suites.catch import CatchConfig
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.metrics.bottlenecks import report
-from seed_rl.metrics.curves import curve, final_return, read_periods
+from seed_rl.metrics.curves import curve, final_return, periods_so_far, read_periods
 from seed_rl.metrics.usage import INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING, TRAINING_FOR_BATCH
 from seed_rl.plotting.picture import draw_runs
 from seed_rl.runs import record
@@ -80,7 +80,7 @@ def use(logdir, draw=True):
     run = record.read(str(logdir))
     run.environment_config()
     run.agent_config()
-    report(run.logdir, {**run.learner_settings, **run.agent_settings})
+    report(run.logdir, {**run.learner_settings, **run.agent_settings}, periods_so_far(run.logdir))
     if draw:
         draw_runs([logdir], logdir / "x.png")
 
