@@ -26,7 +26,7 @@ def contents(directory):
 def is_named(run, path):
     """Whether the layout has a name for a file, or for a folder that it is in."""
     prefixes = [*run.checkpoints.prefixes(), *run.best_checkpoints.prefixes()]
-    files = {run.record, run.metrics, run.best_record}
+    files = {run.record, run.settings, run.metrics, run.best_record}
     files |= {run.actor_log(number) for number in range(100)}
     files |= {run.evaluation(prefix) for prefix in prefixes}
     folders = (run.events, run.saved_model)
