@@ -57,42 +57,42 @@ HARMFUL = {
 
 @pytest.fixture
 def probe(tmp_path, monkeypatch):
-    """Answers for an environment with this code in its constructor."""
+    """Answers for an environment with this code in its constructor, which leave this process as it was."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr("seed_rl.launch.probe._SPARE_SECS", 20.0)
 
     def ask(code, **tolerance):
         (tmp_path / "rude.py").write_text(MODULE.format(code=code))
         config = GymConfig(game="rude:Rude-v0")
+        threads, before = set(threading.enumerate()), state()
         with contextlib.closing(Probe([("gym", config)], FailureConfig(**tolerance))) as process:
-            return process.answers()
+            answers = process.answers()
+        # Threads of earlier tests may have ended.
+        assert state() == before and set(threading.enumerate()) <= threads
+        return answers
 
     return ask
 
 
 def state():
     handlers = [signal.getsignal(number) for number in (1, 2, 10, 12, 14, 15)]
-    return handlers, os.getcwd(), threading.active_count(), dict(os.environ)
+    return handlers, os.getcwd(), dict(os.environ)
 
 
 @pytest.mark.parametrize("code", HARMLESS.values(), ids=HARMLESS)
 def test_environments_that_can_be_made_are_described_whatever_else_they_do(probe, code, capfd):
-    before = state()
     (answer,) = probe(code)
     assert found(answer).spec.observation.shape == (3,)
     assert (answer.name, answer.is_vector) == ("Rude-v0", False)
     assert answer.spaces().action_space.n == 2
-    assert state() == before
     assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(("code", "words"), HARMFUL.values(), ids=HARMFUL)
 def test_those_that_cannot_get_a_sentence(probe, code, words, capfd):
-    before = state()
     tolerance = {"env_step_timeout_secs": 1.0} if "3600" in code else {}
     (answer,) = probe(code, max_environment_failures=0, **tolerance)
     assert isinstance(answer, ProbeError) and words in str(answer) and "\n" not in str(answer)
-    assert state() == before
     assert capfd.readouterr() == ("", "")
 
 
