@@ -87,7 +87,7 @@ class Algorithm(tf.Module, abc.ABC):
         """The loss of each objective for a training batch `[S, B, ...]`.
 
         With several training devices, B is a part of the batch. A loss per unroll needs no care; numbers over
-        the whole batch go through `ops.masked.masked_mean` or `ops.replicas`.
+        the whole batch go through `ops.means`.
         """
 
     def observe(self, sample: Sample) -> None:
@@ -95,7 +95,7 @@ class Algorithm(tf.Module, abc.ABC):
 
         If there are `epochs`, it is called after the last one: training sees what acting has seen.
 
-        With several training devices, all must compute the same statistics (`ops.replicas`).
+        With several training devices, all must compute the same statistics (`ops.means`).
         """
 
     def prepare(self, sample: Sample) -> Sample:

@@ -8,7 +8,7 @@ from seed_rl.networks.action_mask import without_mask
 from seed_rl.networks.encoder import Encoder
 from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.networks.recurrent import LSTM
-from seed_rl.ops.bounds import bounds_of
+from seed_rl.ops.distributions import bounds_of
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Nest, flatten_spec, pack_like
 
 # As inputs, larger actions would drown everything else, and those without bounds might grow without end.

@@ -11,8 +11,8 @@ from seed_rl.algorithms.base import LOSS, Algorithm, Losses, Objective
 from seed_rl.experience.base import UnrollConfig
 from seed_rl.networks.actor_critic import ActorCritic
 from seed_rl.ops.distributions import distribution_for
-from seed_rl.ops.masked import explained_variance, masked_mean
-from seed_rl.ops.rewards import clip_reward, soft_asymmetric
+from seed_rl.ops.means import explained_variance, masked_mean
+from seed_rl.ops.rescaling import clip_reward, soft_asymmetric
 from seed_rl.types import EnvironmentSpec, Nest, Sample
 
 

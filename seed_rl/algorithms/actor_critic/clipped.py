@@ -8,7 +8,7 @@ from seed_rl.algorithms.actor_critic.algorithm import ActorCriticAlgorithm
 from seed_rl.algorithms.base import Losses
 from seed_rl.algorithms.ppo.ppo_config import ClippedConfig
 from seed_rl.networks.actor_critic import ActorCriticOutput
-from seed_rl.ops.masked import masked_normalize
+from seed_rl.ops.means import masked_normalize
 from seed_rl.ops.ppo import clipped_policy_loss, value_loss
 
 

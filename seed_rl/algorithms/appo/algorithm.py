@@ -6,7 +6,7 @@ from seed_rl.algorithms.actor_critic.clipped import ClippedAlgorithm, Transition
 from seed_rl.algorithms.appo.appo_config import APPOConfig
 from seed_rl.algorithms.base import Losses
 from seed_rl.networks.actor_critic import ActorCriticOutput
-from seed_rl.ops.gae import gae
+from seed_rl.ops.returns import gae
 from seed_rl.ops.vtrace import vtrace
 from seed_rl.types import EnvironmentSpec, Sample
 

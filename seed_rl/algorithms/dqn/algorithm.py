@@ -12,9 +12,9 @@ from seed_rl.algorithms.dqn.returns import KINDS
 from seed_rl.algorithms.target_network import copy_weights, copy_weights_when_due, observe_in_all
 from seed_rl.experience.base import UnrollConfig
 from seed_rl.networks.q_network import Head, QNetwork
-from seed_rl.ops.masked import masked_mean
-from seed_rl.ops.n_step import NStepReturn, n_step_return
-from seed_rl.ops.rewards import clip_reward
+from seed_rl.ops.means import masked_mean
+from seed_rl.ops.rescaling import clip_reward
+from seed_rl.ops.returns import NStepReturn, n_step_return
 from seed_rl.types import EnvironmentSpec, EnvOutput, Nest, Sample
 
 

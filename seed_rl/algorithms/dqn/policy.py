@@ -5,9 +5,8 @@ import tensorflow as tf
 
 from seed_rl.algorithms.dqn.dqn_config import DQNConfig
 from seed_rl.algorithms.dqn.returns import Returns
-from seed_rl.algorithms.epsilon_greedy import EpsilonGreedyPolicy
+from seed_rl.algorithms.epsilon_greedy import EpsilonGreedyPolicy, annealed_epsilon, training_epsilons
 from seed_rl.networks.q_network import QNetwork
-from seed_rl.ops.exploration import annealed_epsilon, training_epsilons
 from seed_rl.types import EnvOutput, Nest
 
 

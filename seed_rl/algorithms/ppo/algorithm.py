@@ -6,7 +6,7 @@ from seed_rl.algorithms.actor_critic.clipped import ClippedAlgorithm, Transition
 from seed_rl.algorithms.base import Epochs, Losses
 from seed_rl.algorithms.ppo.ppo_config import PPOConfig
 from seed_rl.algorithms.rollout_parts import bootstrapped, last_step, parts_of
-from seed_rl.ops.gae import gae
+from seed_rl.ops.returns import gae
 from seed_rl.types import AgentOutput, EnvironmentSpec, Sample
 
 

@@ -10,8 +10,7 @@ import tensorflow as tf
 from seed_rl.algorithms.sac.sac_config import SACConfig
 from seed_rl.networks.action_mask import FORBIDDEN
 from seed_rl.ops import draws
-from seed_rl.ops.bounds import bounds_of
-from seed_rl.ops.distributions import ActionDistribution, Categorical, Normal, distribution_for
+from seed_rl.ops.distributions import ActionDistribution, Categorical, Normal, bounds_of, distribution_for
 from seed_rl.types import ArraySpec
 
 # Value and entropy in nats, float32 `[T, B]` each.

@@ -19,9 +19,8 @@ from seed_rl.experience.base import UnrollConfig
 from seed_rl.networks.actor_critic import PolicyNetwork
 from seed_rl.networks.twin_critics import TwinCritics
 from seed_rl.ops import draws
-from seed_rl.ops.masked import masked_mean
-from seed_rl.ops.replicas import num_replicas, part_of_batch
-from seed_rl.ops.rewards import clip_reward
+from seed_rl.ops.means import masked_mean, num_replicas, part_of_batch
+from seed_rl.ops.rescaling import clip_reward
 from seed_rl.types import EnvironmentSpec, EnvOutput, Nest, Sample
 
 # The names of the objectives.

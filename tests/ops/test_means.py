@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.ops.masked import masked_mean, masked_normalize
+from seed_rl.ops.means import masked_mean, masked_normalize
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.ops.gae import gae, lambda_returns
+from seed_rl.ops.returns import gae, lambda_returns, n_step_return, n_step_targets
 
 T, B = 9, 4
 
@@ -76,3 +76,47 @@ def test_lambda_returns_are_the_weighted_mean_of_n_step_returns(lambda_, seed):
     arrays = inputs(seed)
     got = lambda_returns(*map(tf.constant, arrays), lambda_).numpy()
     np.testing.assert_allclose(got, mean_of_n_step_returns(*arrays, lambda_), rtol=1e-4, atol=1e-5)
+
+
+BATCH, GAMMA = 50, 0.9
+
+
+def slow(rewards, discounts, values, cut, n):
+    """Walks each sum forward, transition by transition."""
+    targets = np.zeros((T, BATCH))
+    for b in range(BATCH):
+        for t in range(T):
+            total, factor, step = 0.0, 1.0, t
+            while step < min(t + n, T) and not cut[step, b]:
+                total += factor * rewards[step, b]
+                factor *= discounts[step, b]
+                step += 1
+            targets[t, b] = total + factor * values[step, b]
+    return targets
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, T, T + 3])
+def test_against_numpy_with_episode_ends_anywhere(n):
+    rng = np.random.default_rng(n)
+    rewards, values = rng.normal(size=(T, BATCH)), rng.normal(size=(T + 1, BATCH))
+    discounts = np.where(rng.random((T, BATCH)) < 0.2, 0.0, GAMMA)
+    cut = rng.random((T, BATCH)) < 0.15
+    arrays = [tf.constant(x, tf.float32) for x in (rewards, discounts, values)]
+    found = n_step_targets(*arrays, tf.constant(cut), n)
+    np.testing.assert_allclose(found, slow(rewards, discounts, values, cut, n), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, T])
+def test_the_parts_of_a_target_make_up_the_target(n):
+    rng = np.random.default_rng(n)
+    rewards, values = rng.normal(size=(n, BATCH)), rng.normal(size=(n + 1, BATCH))
+    discounts = np.where(rng.random((n, BATCH)) < 0.2, 0.0, GAMMA)
+    cut = rng.random((n, BATCH)) < 0.2
+    rewards, discounts, values = (tf.constant(x, tf.float32) for x in (rewards, discounts, values))
+    found = n_step_return(rewards, discounts, tf.constant(cut))
+    target = found.reward + found.discount * tf.gather(tf.transpose(values), found.step, batch_dims=1)
+    expected = n_step_targets(rewards, discounts, values, tf.constant(cut), n)[0]
+    np.testing.assert_allclose(target, expected, rtol=1e-5, atol=1e-6)
+    first_cut = np.where(cut.any(0), cut.argmax(0), n)
+    np.testing.assert_array_equal(found.step, first_cut)
+    assert (found.discount.numpy() == 0).any() and len(set(found.step.numpy())) > 1
