@@ -8,8 +8,7 @@ import numpy as np
 import optree
 import tensorflow as tf
 
-from seed_rl.algorithms.base import Algorithm, Epochs
-from seed_rl.algorithms.check import check_losses
+from seed_rl.algorithms.base import Algorithm, Epochs, check_losses
 from seed_rl.devices.replicas import Replicas, along_batch
 from seed_rl.ops.means import mean_of_metrics, mean_over_replicas
 from seed_rl.training.layer_norms import Layers, values

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.algorithms.base import LOSS, Objective
-from seed_rl.algorithms.check import AlgorithmError
+from seed_rl.algorithms.base import LOSS, AlgorithmError, Objective
 from seed_rl.training.trainer import InitialPriorities, Trainer
 from seed_rl.training.training_config import TrainerConfig
 from seed_rl.types import AgentOutput, EnvOutput, Unroll

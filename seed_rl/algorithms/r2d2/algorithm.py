@@ -5,11 +5,15 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from seed_rl.algorithms.base import LOSS, Algorithm, Losses, Objective
-from seed_rl.algorithms.discrete import num_actions, num_training_envs
-from seed_rl.algorithms.epsilon_greedy import EpsilonGreedyPolicy, training_epsilons
+from seed_rl.algorithms.base import LOSS, Algorithm, Losses, Objective, num_actions, num_training_envs
+from seed_rl.algorithms.q_learning import (
+    EpsilonGreedyPolicy,
+    copy_weights,
+    copy_weights_when_due,
+    observe_in_all,
+    training_epsilons,
+)
 from seed_rl.algorithms.r2d2.r2d2_config import R2D2Config
-from seed_rl.algorithms.target_network import copy_weights, copy_weights_when_due, observe_in_all
 from seed_rl.experience.base import UnrollConfig
 from seed_rl.networks.q_network import Head, QNetwork
 from seed_rl.ops.means import masked_mean

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.algorithms.base import LOSS, Algorithm, Losses
-from seed_rl.algorithms.check import check_algorithm, check_losses
+from seed_rl.algorithms.base import LOSS, Algorithm, Losses, check_algorithm, check_losses
 from seed_rl.algorithms.registry import AlgorithmError
 from seed_rl.types import AgentOutput, EnvOutput, Sample
 from tests.algorithms.incomplete import Complete, Still

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.algorithms.epsilon_greedy import annealed_epsilon, epsilon_greedy, training_epsilons
+from seed_rl.algorithms.q_learning import annealed_epsilon, epsilon_greedy, training_epsilons
 
 
 @pytest.mark.parametrize("num_envs", [2, 3, 610])
