@@ -25,6 +25,6 @@ def main(argv: list[str]) -> int:
 def _actor_class() -> type[Actor]:
     require_package("tensorflow", "learner")
     with quiet_start(), fast_tensorflow_import():
-        from seed_rl.policy_actor.loop import PolicyActor
+        from seed_rl.policy_actor.player import PolicyActor
 
     return PolicyActor

@@ -6,7 +6,7 @@ import functools
 import pytest
 
 from seed_rl.actor.actor_config import ActorConfig
-from seed_rl.flags.configs import configs_directory
+from seed_rl.flags.flagfile import configs_directory
 from seed_rl.flags.resolve import resolve
 from seed_rl.launch.launch_config import LocalConfig
 from seed_rl.launch.plan import resolve_run

@@ -3,7 +3,7 @@ import importlib
 import gymnasium
 import pytest
 
-from seed_rl.flags import choices
+from seed_rl.flags import settings
 from seed_rl.flags.errors import UsageError
 
 
@@ -11,7 +11,7 @@ from seed_rl.flags.errors import UsageError
 def registries(monkeypatch):
     """The project's own, in place of this folder's."""
     for kind in ("environments", "algorithms"):
-        monkeypatch.setattr(choices, kind, importlib.import_module(f"seed_rl.{kind}.registry"))
+        monkeypatch.setattr(settings, kind, importlib.import_module(f"seed_rl.{kind}.registry"))
 
 
 @pytest.mark.parametrize(
@@ -41,15 +41,15 @@ def registries(monkeypatch):
 )
 def test_a_wrong_environment_gets_the_words_that_were_meant(environment, agent, words):
     with pytest.raises(UsageError) as error:
-        choices.check_choices(environment, agent)
+        settings.check_choices(environment, agent)
     assert f"--environment={environment} is not valid" in str(error.value)
     assert words in str(error.value)
 
 
-@pytest.mark.parametrize(("family", "example"), choices.FAMILIES.items())
+@pytest.mark.parametrize(("family", "example"), settings.FAMILIES.items())
 def test_the_example_of_a_family_exists(family, example):
     suite, game = example
-    assert suite in choices.environments.names() and family not in choices.environments.names()
+    assert suite in settings.environments.names() and family not in settings.environments.names()
     if suite == "gym":
         module, _, env_id = game.rpartition(":")
         pytest.importorskip(module or "gymnasium")
@@ -60,4 +60,4 @@ def test_the_example_of_a_family_exists(family, example):
 
 @pytest.mark.parametrize("environment", ["catch", "gym", None])
 def test_a_right_environment_is_not_refused(environment):
-    choices.check_choices(environment, "nothing")
+    settings.check_choices(environment, "nothing")
