@@ -165,7 +165,7 @@ class LearnerParts:
         assert self._line.agent is not None
         with contextlib.ExitStack() as stack:
             if (precision := self._option("precision")) is not None:
-                from seed_rl.devices.precision import computing_in
+                from seed_rl.devices.placement import computing_in
 
                 stack.enter_context(computing_in(precision))
             return algorithms.make(self._line.agent, self._line.agent_config(), self.spec, self._num_envs)
@@ -183,7 +183,7 @@ class LearnerParts:
         batch = min(self.config.inference_batch_size, self._num_envs)
         table = EnvTable(self.algorithm.policy, self.spec, self._num_envs)
         if (largest := self._option("compiled_batch_size")) is not None:
-            from seed_rl.inference.compiled_table import make_table
+            from seed_rl.inference.env_table import make_table
 
             table = make_table(self.algorithm.policy, self.spec, self._num_envs, largest_batch=largest)
         codec = StepCodec(self.spec)

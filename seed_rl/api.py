@@ -34,7 +34,7 @@ from seed_rl.flags.resolve import default_logdir
 from seed_rl.launch.child import Child
 from seed_rl.launch.probe import found, probe
 from seed_rl.launch.watch import describe_exit
-from seed_rl.learner.quiet import quiet_start
+from seed_rl.loading import quiet_start
 from seed_rl.runs import record
 from seed_rl.runs.curves import read_periods
 from seed_rl.runs.layout import RunDirectory

@@ -30,7 +30,7 @@ from seed_rl.evaluation.subject import Subject, SubjectConfig, load_subject
 from seed_rl.files import shortened, write_atomically
 from seed_rl.flags.command_line import check_output, parse_options
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, require_package, usage_errors
-from seed_rl.learner.quiet import quiet_start
+from seed_rl.loading import quiet_start
 from seed_rl.messages import complain, reason, report_to_launcher, say
 from seed_rl.options import option, part
 from seed_rl.runs.layout import RunDirectory

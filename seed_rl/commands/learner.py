@@ -40,8 +40,7 @@ from seed_rl.launch.plan import check_inference
 from seed_rl.launch.ports import hold_addresses
 from seed_rl.launch.probe import Probe, found
 from seed_rl.learner.learner_config import LearnerConfig
-from seed_rl.learner.quiet import quiet_start
-from seed_rl.loading import fast_tensorflow_import
+from seed_rl.loading import fast_tensorflow_import, quiet_start
 from seed_rl.messages import COMPLETE, complain, reason, report_to_launcher, warn
 from seed_rl.reporting.guard import UnsavedError
 from seed_rl.reporting.progress import ProgressDisplay
@@ -243,11 +242,11 @@ def _import_tensorflow(config: LearnerConfig, hosts: LearnerHosts | None, displa
     warning = None
     with quiet_start() as log:
         with fast_tensorflow_import():
-            from seed_rl.devices import report, tpu
+            from seed_rl.devices import placement, report
             from seed_rl.learner.setup import set_up_tensorflow
 
         if config.accelerator != "tpu":
-            tpu.hide()
+            placement.hide_tpus()
             with usage_errors():
                 warning = report.check(config.require_accelerator, log)
         set_up_tensorflow(config, hosts.index if hosts else 0)

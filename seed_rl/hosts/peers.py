@@ -27,8 +27,14 @@ from typing import Any
 import grpc
 
 from seed_rl.files import parse_json
-from seed_rl.hosts.ports import listen, unreached
-from seed_rl.hosts.watchdog import HostLostError, HostsDisagreeError, ended_after, hanging_update
+from seed_rl.hosts.watchdog import (
+    HostLostError,
+    HostsDisagreeError,
+    ended_after,
+    hanging_update,
+    listen,
+    unreached,
+)
 from seed_rl.messages import one_line, reason
 from seed_rl.serving.listener import Listener
 from seed_rl.wire.hosts import METHOD, SERVICE, LearnerHosts

@@ -25,14 +25,13 @@ from seed_rl.experience.source import Source
 from seed_rl.idle_time import INTAKE_FOR_UNROLLS, PREFETCH_FOR_EXPERIENCE, TRAINING_FOR_BATCH, Waits
 from seed_rl.inference.core import Core, InferenceCore
 from seed_rl.inference.figures import BatchFigures
-from seed_rl.learner import unroll_serving
 from seed_rl.learner.health import Health
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.lockstep import Lockstep
 from seed_rl.learner.periods import Periods
 from seed_rl.learner.policy_lag import PolicyLag
 from seed_rl.learner.saving import Saver
-from seed_rl.learner.serving import Serving
+from seed_rl.learner.serving import Serving, make_unroll_core
 from seed_rl.learner.team import Team
 from seed_rl.messages import warn
 from seed_rl.reporting.cpu import RunCpu
@@ -169,9 +168,7 @@ class Learner:
         reader = WeightsReader(self._algorithm.policy)
         self._publish([reader])
         parts = (self._experience.store, reader, self._usage.batches)
-        core, self._policy = unroll_serving.make(
-            self._algorithm, self._environment.spec, self._settings, *parts
-        )
+        core, self._policy = make_unroll_core(self._algorithm, self._environment.spec, self._settings, *parts)
         return [core]
 
     def _make_cores(self, copies: Sequence[PolicyCopy]) -> Sequence[Core]:

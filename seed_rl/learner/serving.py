@@ -1,16 +1,26 @@
-"""Inference in a learner: server, batcher and inference threads, all between the wire and the experience."""
+"""Inference in a learner: server, batcher and inference threads, all between the wire and the experience.
+
+Actors that have the policy are served by a core that stores their unrolls, and get the policy from here.
+"""
 
 import functools
+import json
 import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from seed_rl.experience.base import ClosedError, Experience
+from seed_rl.algorithms.base import Algorithm
+from seed_rl.devices.publisher import WeightsReader
+from seed_rl.experience.base import ClosedError, Experience, StepStore
+from seed_rl.experience.fifo import BatchStore
 from seed_rl.idle_time import INFERENCE_FOR_REQUESTS
 from seed_rl.inference.core import Core
+from seed_rl.inference.figures import BatchFigures
+from seed_rl.inference.unroll_core import UnrollCore
+from seed_rl.inference.unrolls import UnrollCodec
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.team import Team
 from seed_rl.reporting.figures import RunFigures
@@ -19,6 +29,7 @@ from seed_rl.serving.connections import Connections
 from seed_rl.serving.request import Request
 from seed_rl.serving.server import InferenceServer
 from seed_rl.serving.shared_memory import make_wake_up_set
+from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security
@@ -148,3 +159,33 @@ def _join(threads: list[threading.Thread]) -> None:
             _log.warning(
                 "seed_rl: %s did not stop within %g s; it ends with the learner.", thread.name, _STOP_SECS
             )
+
+
+def make_unroll_core(
+    algorithm: Algorithm,
+    spec: EnvironmentSpec,
+    settings: Mapping[str, Any],
+    store: StepStore,
+    weights: WeightsReader,
+    figures: BatchFigures,
+) -> tuple[UnrollCore, Callable[[], pb.Policy]]:
+    """Makes the core, and a function that gives the policy with the weights as they are then.
+
+    `settings` of the run have `agent_name` and `agent`; `store` is the queue's.
+    """
+    assert isinstance(store, BatchStore)
+    codec = UnrollCodec(algorithm.policy, spec, algorithm.unroll.length)
+    description = pb.Policy(
+        agent=settings["agent_name"],
+        settings={name: json.dumps(value) for name, value in settings["agent"].items()},
+        network=weights.network,
+        unroll_bytes=codec.size.record_bytes,
+        unroll_length=codec.length,
+    )
+
+    def policy() -> pb.Policy:
+        message = pb.Policy(weights=weights.newer_than(-1))
+        message.MergeFrom(description)
+        return message
+
+    return UnrollCore(codec, store, weights, figures), policy

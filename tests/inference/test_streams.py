@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from seed_rl.inference.turns import Turns
+from seed_rl.inference.streams import Turns
 from tests.threads import Thread
 from tests.waiting import wait_until
 

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from seed_rl.networks.noisy import NoisyDense
+from seed_rl.networks.layers import NoisyDense
 from seed_rl.ops import draws
 
 N, INPUTS, UNITS = 5, 16, 3

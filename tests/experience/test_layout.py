@@ -3,7 +3,7 @@ import threading
 import numpy as np
 import pytest
 
-from seed_rl.experience.compression import COMPRESSORS
+from seed_rl.experience.layout import COMPRESSORS
 from tests.threads import Thread
 
 

@@ -7,9 +7,8 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.algorithms.policy import Policy
-from seed_rl.inference.compiled_table import CompiledTable
 from seed_rl.inference.core import InferenceCore
-from seed_rl.inference.env_table import EnvTable
+from seed_rl.inference.env_table import CompiledTable, EnvTable
 from seed_rl.inference.rows import Rows
 from seed_rl.ops.distributions import distribution_for
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec
