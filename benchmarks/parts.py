@@ -32,8 +32,7 @@ from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.environments.making import make_batch, suite_spec
 from seed_rl.flags.errors import UsageError, run_main
 from seed_rl.flags.settings import Settings
-from seed_rl.launch.launch_config import LocalConfig
-from seed_rl.launch.plan import resolve_run
+from seed_rl.launch.plan import LocalConfig, resolve_run
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample, flatten_spec, pack_like
 

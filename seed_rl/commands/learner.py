@@ -35,9 +35,7 @@ from seed_rl.flags.settings import Settings
 from seed_rl.hosts.peers import HostLostError, Peers
 from seed_rl.launch.child import raise_descriptor_limit
 from seed_rl.launch.gateways import Gateways, gateway_commands
-from seed_rl.launch.launch_config import LocalConfig
-from seed_rl.launch.plan import check_inference
-from seed_rl.launch.ports import hold_addresses
+from seed_rl.launch.plan import LocalConfig, check_inference
 from seed_rl.launch.probe import Probe, found
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.loading import fast_tensorflow_import, quiet_start
@@ -50,6 +48,7 @@ from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.versions import versions
 from seed_rl.serving.gateway import gateway_addresses, private_address
 from seed_rl.serving.listener import AddressError, Listener, NotServingError
+from seed_rl.serving.sockets import hold_addresses
 from seed_rl.signals import StopSignals, exit_code, last_resort
 from seed_rl.wire.codec import StepCodec
 from seed_rl.wire.hosts import SERVICE as LEARNERS_SERVICE

@@ -33,8 +33,7 @@ from seed_rl.flags.resolve import resolve
 from seed_rl.flags.settings import Settings
 from seed_rl.launch.child import ACTOR_ENV, Child
 from seed_rl.launch.credentials import SERVER_NAME
-from seed_rl.launch.launch_config import LocalConfig
-from seed_rl.launch.plan import child_command, place_flags
+from seed_rl.launch.plan import LocalConfig, child_command, place_flags
 from seed_rl.launch.watch import ChildEnded, Event, Signalled, Timing, Watch, shell_code
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.messages import say

@@ -23,7 +23,7 @@ from seed_rl.environments.suites.classic import SUITE as GYM
 from seed_rl.environments.suites.classic import GymConfig
 from seed_rl.evaluation.agent import Agent
 from seed_rl.types import ArraySpec, flatten_spec
-from tests.evaluation.test_player import Scripted
+from tests.evaluation.test_agent import Scripted
 
 
 @pytest.mark.parametrize(
