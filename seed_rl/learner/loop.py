@@ -2,7 +2,7 @@
 
 No algorithm and no flag appears here. Threads: the server's event loop, inference, intake (for replay),
 prefetch, and training, which is the thread that calls `run`. With `--synchronous`, that thread also runs
-inference and sampling (`learner.lockstep`).
+inference and sampling (`Lockstep`).
 """
 
 import contextlib
@@ -27,11 +27,10 @@ from seed_rl.inference.core import Core, InferenceCore
 from seed_rl.inference.figures import BatchFigures
 from seed_rl.learner.health import Health
 from seed_rl.learner.learner_config import LearnerConfig
-from seed_rl.learner.lockstep import Lockstep
 from seed_rl.learner.periods import Periods
 from seed_rl.learner.policy_lag import PolicyLag
 from seed_rl.learner.saving import Saver
-from seed_rl.learner.serving import Serving, make_unroll_core
+from seed_rl.learner.serving import Lockstep, Serving, make_unroll_core
 from seed_rl.learner.team import Team
 from seed_rl.messages import warn
 from seed_rl.reporting.cpu import RunCpu

@@ -127,8 +127,6 @@ async def _refuse(call: Any) -> None:
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, METHOD_NOT_FOUND)
 
 
-T = TypeVar("T")
-
 _GRACE_SECS = 3.0
 
 # Time limit for a server that ended on its own to listen again, and the pause between two tries.
