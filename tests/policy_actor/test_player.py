@@ -25,7 +25,7 @@ from seed_rl.inference.unrolls import UnrollCodec
 from seed_rl.policy_actor.player import Player, make_policy
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.request import BadStep, Request
-from seed_rl.serving.request import Group as Served
+from seed_rl.serving.request import ServedGroup as Served
 from seed_rl.wire.client import LearnerGoneError, RefusedError
 from seed_rl.wire.codec import ActionCodec
 from seed_rl.wire.generated import inference_pb2 as pb
