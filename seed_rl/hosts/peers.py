@@ -27,11 +27,10 @@ from typing import Any
 import grpc
 
 from seed_rl.files import parse_json
-from seed_rl.hosts import watchdog
-from seed_rl.hosts.watchdog import HostLostError, HostsDisagreeError
+from seed_rl.hosts.watchdog import HostLostError, HostsDisagreeError, ended_after, hanging_update
 from seed_rl.messages import one_line, reason
 from seed_rl.serving.listener import Listener
-from seed_rl.wire.hosts import METHOD, SERVICE, LearnerHosts
+from seed_rl.wire.hosts import METHOD, SERVICE, LearnerHosts, listen, unreached
 from seed_rl.wire.protocol import channel_options
 from seed_rl.wire.ranges import RANGES, problem
 from seed_rl.wire.security import Security
@@ -87,7 +86,7 @@ class Peers:
         self._hurry, self._has_left, self._first_has_left = asyncio.Event(), threading.Event(), False
         self._has_finished = False
         self._open: dict[int, dict[str, Any]] = {}  # The last message of each host with an open stream.
-        self._held = watchdog.listen(hosts.machine())
+        self._held = listen(hosts.machine())
         self._address = f"{hosts.machine()}:{self._held.getsockname()[1]}"  # Of TensorFlow on this host.
         self._addresses: list[str] = []  # Empty until all have joined.
         self._is_ready = False  # Has reached the addresses; on the first host, all have.
@@ -117,9 +116,7 @@ class Peers:
             if stopping():
                 return []
             self._miss([i for i in others if i not in self._open] if first else [0])
-        if not self.problem and (
-            sentence := watchdog.unreached(self.hosts, self._addresses, self._timeout_secs)
-        ):
+        if not self.problem and (sentence := unreached(self.hosts, self._addresses, self._timeout_secs)):
             self._fail(sentence)
         self._is_ready = not first
         self._wait_for(lambda: self._all_ready() or bool(self.problem), patience, stopping)
@@ -181,9 +178,7 @@ class Peers:
         """Surrounds the call in which TensorFlow connects to all hosts: it blocks every Python thread."""
         others = ", ".join(self.hosts.name(i) for i in range(self.hosts.count) if i != self.hosts.index)
         within = f"within {self._timeout_secs:g} s; look at the output of the other learner hosts."
-        return watchdog.ended_after(
-            self._timeout_secs, f"TensorFlow did not reach {others} {within}", self._stderr
-        )
+        return ended_after(self._timeout_secs, f"TensorFlow did not reach {others} {within}", self._stderr)
 
     @contextlib.contextmanager
     def joining(self) -> Iterator[None]:
@@ -358,7 +353,7 @@ class Peers:
     async def _watch_updates(self) -> None:
         while self._left is None and not self.problem:
             progress = {0: self._message(), **self._open}
-            if sentence := watchdog.hanging_update(progress, self.hosts, self._timeout_secs):
+            if sentence := hanging_update(progress, self.hosts, self._timeout_secs):
                 self._fail(sentence)
             await asyncio.sleep(self._beat_secs)
 
