@@ -27,8 +27,8 @@ from typing import Any
 from benchmarks import baseline
 from benchmarks.harness import medians, print_result, print_table, result_of
 from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.configs import configs_directory
 from seed_rl.flags.errors import run_main, usage_errors
+from seed_rl.flags.flagfile import configs_directory
 from seed_rl.launch.plan import resolve_run
 from seed_rl.options import Options, option
 

@@ -29,8 +29,7 @@ from benchmarks.harness import (
 )
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
-from seed_rl.launch.launch_config import LocalConfig
-from seed_rl.launch.plan import resolve_run
+from seed_rl.launch.plan import LocalConfig, resolve_run
 from seed_rl.options import Options, option
 
 GOAL = 0.85

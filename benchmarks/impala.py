@@ -32,8 +32,7 @@ from seed_rl.files import read_mapping, write_atomically
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main, usage_errors
 from seed_rl.flags.settings import Settings
-from seed_rl.launch.launch_config import LocalConfig
-from seed_rl.launch.plan import resolve_run
+from seed_rl.launch.plan import LocalConfig, resolve_run
 from seed_rl.options import Options, option
 from seed_rl.wire.codec import ActionCodec, StepCodec
 from seed_rl.wire.frames import actions_frames, step_frames

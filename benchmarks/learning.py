@@ -31,8 +31,8 @@ from benchmarks.harness import (
 )
 from benchmarks.learning_runs import Case, FailedRun, Progress, make_case, progress, run_directory, train
 from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.configs import configs_directory, find_preset
 from seed_rl.flags.errors import UsageError, run_main, usage_errors
+from seed_rl.flags.flagfile import configs_directory, find_preset
 from seed_rl.options import Options, option
 
 

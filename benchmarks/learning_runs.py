@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 from benchmarks.harness import log_end, module_child, read_metrics
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.child import Child
-from seed_rl.launch.launch_config import LocalConfig
-from seed_rl.launch.plan import make_plan, resolve_run
+from seed_rl.launch.plan import LocalConfig, make_plan, resolve_run
 from seed_rl.launch.watch import ChildEnded, Tick, Watch
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.metrics.curves import curve, return_name

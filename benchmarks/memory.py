@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 
 from benchmarks.harness import LocalRun, print_result, print_table, read_metrics
 from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.configs import configs_directory
 from seed_rl.flags.errors import UsageError, run_main
+from seed_rl.flags.flagfile import configs_directory
 from seed_rl.launch.plan import resolve_run
 from seed_rl.options import Options, option
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from benchmarks.harness import check_names, print_result, print_table, steady_run
 from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.configs import configs_directory
 from seed_rl.flags.errors import run_main
+from seed_rl.flags.flagfile import configs_directory
 from seed_rl.options import Options, option
 
 GOAL = 0.97

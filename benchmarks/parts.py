@@ -32,8 +32,7 @@ from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.environments.making import make_batch, suite_spec
 from seed_rl.flags.errors import UsageError, run_main
 from seed_rl.flags.settings import Settings
-from seed_rl.launch.launch_config import LocalConfig
-from seed_rl.launch.plan import resolve_run
+from seed_rl.launch.plan import LocalConfig, resolve_run
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample, flatten_spec, pack_like
 
@@ -165,7 +164,7 @@ class LearnerParts:
         assert self._line.agent is not None
         with contextlib.ExitStack() as stack:
             if (precision := self._option("precision")) is not None:
-                from seed_rl.devices.precision import computing_in
+                from seed_rl.devices.placement import computing_in
 
                 stack.enter_context(computing_in(precision))
             return algorithms.make(self._line.agent, self._line.agent_config(), self.spec, self._num_envs)
@@ -183,7 +182,7 @@ class LearnerParts:
         batch = min(self.config.inference_batch_size, self._num_envs)
         table = EnvTable(self.algorithm.policy, self.spec, self._num_envs)
         if (largest := self._option("compiled_batch_size")) is not None:
-            from seed_rl.inference.compiled_table import make_table
+            from seed_rl.inference.env_table import make_table
 
             table = make_table(self.algorithm.policy, self.spec, self._num_envs, largest_batch=largest)
         codec = StepCodec(self.spec)

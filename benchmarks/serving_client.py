@@ -19,9 +19,9 @@ from benchmarks.echo import CHANNEL_OPTIONS, METHOD, message_sizes
 from benchmarks.null_suite import SIZES, RoundTrips, null_suite
 from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.actor.loop import Actor
-from seed_rl.actor.memory import keep_freed_memory
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
+from seed_rl.launch.actor_process import keep_freed_memory
 from seed_rl.options import Options, option
 
 KINDS = ("serving", "echo", "sync_echo")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from seed_rl.flags.configs import configs_directory
+from seed_rl.flags.flagfile import configs_directory
 
 
 class Goal(NamedTuple):

@@ -37,7 +37,7 @@ from seed_rl.devices.publisher import PolicyCopy, Publisher, variables_of
 from seed_rl.devices.replicas import Replicas
 from seed_rl.flags.errors import UsageError, run_main
 from seed_rl.launch.plan import resolve_run
-from seed_rl.ops.replicas import mean_over_replicas
+from seed_rl.ops.means import mean_over_replicas
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import Sample
 

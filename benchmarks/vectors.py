@@ -13,8 +13,8 @@ import time
 import numpy as np
 
 from benchmarks.harness import check_names, print_result, print_table, random_actions
-from seed_rl.actor.cores import pin, usable_cores
 from seed_rl.actor.group import Group
+from seed_rl.actor.loop import pin, usable_cores
 from seed_rl.environments import registry
 from seed_rl.environments.making import make_batch
 from seed_rl.flags.command_line import parse_options

@@ -28,13 +28,13 @@ from seed_rl.environments.making import Probed
 from seed_rl.environments.suites.classic import PICKLE
 from seed_rl.evaluation.subject import load_subject
 from seed_rl.flags.command_line import nearest_flags, parse_options, scan_environment
+from seed_rl.flags.definitions import flag_text
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, brief_usage_errors, usage_errors
 from seed_rl.flags.resolve import default_logdir
-from seed_rl.flags.values import flag_text
 from seed_rl.launch.child import Child
 from seed_rl.launch.probe import found, probe
 from seed_rl.launch.watch import describe_exit
-from seed_rl.learner.quiet import quiet_start
+from seed_rl.loading import quiet_start
 from seed_rl.metrics.curves import read_periods
 from seed_rl.runs import record
 from seed_rl.runs.layout import RunDirectory

@@ -211,7 +211,7 @@ def more_than_a_policy(module: str, tree: ast.AST) -> Iterator[str]:
 def test_acting_imports_policies_only():
     assert {module for module in TREES if acts(module)} >= {
         "seed_rl.inference.core",
-        "seed_rl.evaluation.player",
+        "seed_rl.evaluation.agent",
         "seed_rl.training.export",
     }
     hold(

@@ -8,17 +8,17 @@ that calls `Actor.run`, the main one, where no event loop runs: they may run the
 import contextlib
 import faulthandler
 import logging
+import os
 import random
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.actor.carriers import Latency, Memory, Messages, Transport, play
-from seed_rl.actor.cores import pin, usable_cores
-from seed_rl.actor.environments import chosen, make_environment
-from seed_rl.actor.group import Group
+from seed_rl.actor.group import Group, chosen, make_environment
 from seed_rl.environments import registry
 from seed_rl.environments.base import Suite
 from seed_rl.seeds import derived_seed
@@ -250,3 +250,24 @@ def _ended_if_stuck(timeout_secs: float) -> Iterator[Callable[[], None]]:
         yield postpone
     finally:
         faulthandler.cancel_dump_traceback_later()
+
+
+_THREADS = Path("/proc/self/task")
+
+
+def usable_cores() -> list[int]:
+    """The numbers of the CPU cores that this process may use, in order.
+
+    Raises:
+      ValueError: this is not Linux.
+    """
+    if not _THREADS.is_dir():
+        raise ValueError("--pin needs Linux, where a process can be kept on one CPU core; leave it out.")
+    return sorted(os.sched_getaffinity(0))
+
+
+def pin(core: int) -> None:
+    """Keeps all threads of this process, and whatever they start later, on this CPU core."""
+    for thread in _THREADS.iterdir():
+        with contextlib.suppress(ProcessLookupError):  # It has just ended.
+            os.sched_setaffinity(int(thread.name), {core})

@@ -1,4 +1,4 @@
-"""The Algorithm protocol: an algorithm is a package that implements it, plus one line in the registry."""
+"""The Algorithm protocol, which a package implements, and checks of algorithms and of their environments."""
 
 import abc
 from collections.abc import Mapping, Sequence
@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from seed_rl.algorithms import AlgorithmError
 from seed_rl.algorithms.policy import Policy
 from seed_rl.experience.base import ExperienceConfig, UnrollConfig
-from seed_rl.types import AgentOutput, EnvOutput, Sample
+from seed_rl.types import AgentOutput, ArraySpec, EnvOutput, Sample
 
 
 class Objective(NamedTuple):
@@ -87,7 +88,7 @@ class Algorithm(tf.Module, abc.ABC):
         """The loss of each objective for a training batch `[S, B, ...]`.
 
         With several training devices, B is a part of the batch. A loss per unroll needs no care; numbers over
-        the whole batch go through `ops.masked.masked_mean` or `ops.replicas`.
+        the whole batch go through `ops.means`.
         """
 
     def observe(self, sample: Sample) -> None:
@@ -95,7 +96,7 @@ class Algorithm(tf.Module, abc.ABC):
 
         If there are `epochs`, it is called after the last one: training sees what acting has seen.
 
-        With several training devices, all must compute the same statistics (`ops.replicas`).
+        With several training devices, all must compute the same statistics (`ops.means`).
         """
 
     def prepare(self, sample: Sample) -> Sample:
@@ -135,3 +136,75 @@ class Algorithm(tf.Module, abc.ABC):
           iteration: int64, the number of this update, from 1.
           progress: float32, the fraction of the run that is complete, 0 to 1, for schedules.
         """
+
+
+def check_algorithm(found: Any) -> Algorithm:
+    """Returns the object itself if it has everything that `Algorithm` requires.
+
+    Raises:
+      AlgorithmError: it does not.
+    """
+    name = type(found).__name__
+    if not isinstance(found, Algorithm):
+        raise AlgorithmError(f"{name} is not a seed_rl.algorithms.base.Algorithm; make it a subclass.")
+    wanted = (("policy", Policy), ("unroll", UnrollConfig), ("experience", ExperienceConfig))
+    for attribute, kind in wanted:
+        value = getattr(found, attribute, None)
+        if not isinstance(value, kind):
+            raise AlgorithmError(
+                f"{name}.{attribute} must be a {kind.__module__}.{kind.__name__}, not {value!r}."
+            )
+    if not found.objectives:
+        raise AlgorithmError(f"{name}.objectives must name at least one objective.")
+    return found
+
+
+def check_losses(algorithm: Algorithm, losses: Losses, sample: Sample) -> None:
+    """Checks what `Algorithm.losses` returned for a batch; may be traced.
+
+    Raises:
+      AlgorithmError: a shape is wrong, or the names do not match the objectives.
+    """
+    method = f"{type(algorithm).__name__}.losses"
+    names, found = sorted(algorithm.objectives), sorted(losses.by_objective)
+    if names != found:
+        raise AlgorithmError(
+            f"{method} must return a loss for each objective ({', '.join(names)}), not for "
+            f"{', '.join(found) or 'none'}."
+        )
+    tensors: dict[str, tf.Tensor] = dict(losses.by_objective)
+    if losses.priority is not None:
+        tensors["priority"] = losses.priority
+    for name, tensor in tensors.items():
+        if not tensor.shape.is_compatible_with(sample.weight.shape):
+            raise AlgorithmError(
+                f"{method} must return '{name}' of shape [B] = {list(sample.weight.shape)}, one number "
+                f"per unroll, not of shape {list(tensor.shape)}."
+            )
+
+
+def num_actions(spec: ArraySpec, algorithm: str) -> int:
+    """The number of actions of an environment with one discrete action.
+
+    Raises:
+      ValueError: its actions are others; the message names the algorithm.
+    """
+    if not spec.is_discrete or spec.shape != ():
+        raise ValueError(
+            f"{algorithm} needs one discrete action, but the environment's is {spec}; choose another --agent."
+        )
+    return spec.num_values[0]
+
+
+def num_training_envs(num_envs: int, num_eval_envs: int) -> int:
+    """The number of environments that train; those that evaluate have the highest ids.
+
+    Raises:
+      ValueError: all environments only evaluate.
+    """
+    if num_eval_envs >= num_envs:
+        raise ValueError(
+            f"--num_eval_envs={num_eval_envs} leaves none of the {num_envs} environments to train "
+            "on; set it lower."
+        )
+    return num_envs - num_eval_envs

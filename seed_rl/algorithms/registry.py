@@ -83,7 +83,7 @@ def make(name: str, config: AlgorithmOptions, env_spec: EnvironmentSpec, num_env
       ValueError: there is no such algorithm, its settings do not fit the environment, or it does not follow
         the protocol.
     """
-    from seed_rl.algorithms.check import check_algorithm
+    from seed_rl.algorithms.base import check_algorithm
 
     _check_num_values(env_spec.action)
     made = load_named("agent", name, _entry(name).make)

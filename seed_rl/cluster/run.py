@@ -19,8 +19,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, Place
 
 from seed_rl.cluster.cluster_config import ClusterConfig
 from seed_rl.cluster.connection import head_node
-from seed_rl.cluster.host import Host, Place, Program
-from seed_rl.cluster.remote_child import RemoteChild, reason
+from seed_rl.cluster.remote_child import Host, Place, Program, RemoteChild, reason
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError
 from seed_rl.launch.child import ACTOR_ENV, LEARNER_ENV
 from seed_rl.launch.credentials import SERVER_NAME, Credentials

@@ -12,8 +12,7 @@ from seed_rl.flags.resolve import Launching
 from seed_rl.flags.settings import Settings
 from seed_rl.launch.credentials import make_credentials
 from seed_rl.launch.directory import check_directory, introduce, is_done, made_directory, say_next
-from seed_rl.launch.launch_config import LocalConfig
-from seed_rl.launch.plan import make_plan, resolve_run
+from seed_rl.launch.plan import LocalConfig, make_plan, resolve_run
 from seed_rl.messages import say
 from seed_rl.wire.security import SecurityConfig
 

@@ -28,10 +28,9 @@ from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
 from seed_rl.environments.suites.classic import PICKLE
 from seed_rl.evaluation.subject import Subject, SubjectConfig, load_subject
 from seed_rl.files import shortened, write_atomically
-from seed_rl.flags.command_line import parse_options
+from seed_rl.flags.command_line import check_output, parse_options
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, require_package, usage_errors
-from seed_rl.flags.outputs import check_output
-from seed_rl.learner.quiet import quiet_start
+from seed_rl.loading import quiet_start
 from seed_rl.messages import complain, reason, report_to_launcher, say
 from seed_rl.options import option, part
 from seed_rl.runs.layout import RunDirectory
@@ -39,7 +38,7 @@ from seed_rl.seeds import LARGEST_SEED
 
 if TYPE_CHECKING:
     from seed_rl.evaluation.episodes import PlayedEpisode
-    from seed_rl.evaluation.rerun import Rerun
+    from seed_rl.evaluation.video import Rerun
 
 # Seconds between lines with the number of episodes that have ended, without a terminal; later, a tenth of
 # the time since the start.
@@ -206,7 +205,7 @@ def play_episodes(config: EvaluateConfig, subject: Subject) -> "tuple[list[Playe
     """The episodes in the order of their numbers, and the reason if there are fewer than requested."""
     import tqdm
 
-    from seed_rl.evaluation.player import play
+    from seed_rl.evaluation.agent import play
 
     played = play(
         subject.suite,
@@ -298,7 +297,7 @@ def _report(
 
 def _rerun(config: EvaluateConfig, subject: Subject, episode: "PlayedEpisode") -> "Rerun":
     """Plays an episode again, for its pictures."""
-    from seed_rl.evaluation.rerun import Rerun
+    from seed_rl.evaluation.video import Rerun
 
     return Rerun(subject.suite, subject.environment_config, episode, config.failures)
 
@@ -306,7 +305,7 @@ def _rerun(config: EvaluateConfig, subject: Subject, episode: "PlayedEpisode") -
 def _check_rendering(config: EvaluateConfig, subject: Subject) -> None:
     """Renders an environment once; raises UsageError if that fails."""
     from seed_rl.evaluation.episodes import PlayedEpisode
-    from seed_rl.evaluation.rerun import RerunError, retried
+    from seed_rl.evaluation.video import RerunError, retried
 
     nothing = PlayedEpisode(0, config.seed, [], 0.0)
     try:
@@ -329,8 +328,7 @@ def _show(
 ) -> None:
     """Adds the evaluation to TensorBoard, with scenes of an episode if the environment can be rendered."""
     from seed_rl.evaluation.report import write_board
-    from seed_rl.evaluation.rerun import RerunError, retried
-    from seed_rl.evaluation.video import montage
+    from seed_rl.evaluation.video import RerunError, montage, retried
 
     picture = None
     try:
@@ -347,8 +345,7 @@ def _record(
     config: EvaluateConfig, subject: Subject, episodes: "list[tuple[str, PlayedEpisode]]", path: Path
 ) -> int:
     """Writes the video; returns the exit code."""
-    from seed_rl.evaluation.rerun import RerunError, retried
-    from seed_rl.evaluation.video import write_video
+    from seed_rl.evaluation.video import RerunError, retried, write_video
 
     def write() -> bool:
         with contextlib.ExitStack() as stack:

@@ -13,10 +13,9 @@ import os
 from pathlib import Path
 
 from seed_rl.evaluation.subject import Subject, SubjectConfig, load_subject
-from seed_rl.flags.command_line import parse_options
+from seed_rl.flags.command_line import check_output, parse_options
 from seed_rl.flags.errors import UsageError, require_package, usage_errors
-from seed_rl.flags.outputs import check_output
-from seed_rl.learner.quiet import quiet_start
+from seed_rl.loading import quiet_start
 from seed_rl.messages import reason
 from seed_rl.options import option
 from seed_rl.runs.layout import RunDirectory

@@ -35,13 +35,10 @@ from seed_rl.flags.settings import Settings
 from seed_rl.hosts.peers import HostLostError, Peers
 from seed_rl.launch.child import raise_descriptor_limit
 from seed_rl.launch.gateways import Gateways, gateway_commands
-from seed_rl.launch.launch_config import LocalConfig
-from seed_rl.launch.plan import check_inference
-from seed_rl.launch.ports import hold_addresses
+from seed_rl.launch.plan import LocalConfig, check_inference
 from seed_rl.launch.probe import Probe, found
 from seed_rl.learner.learner_config import LearnerConfig
-from seed_rl.learner.quiet import quiet_start
-from seed_rl.loading import fast_tensorflow_import
+from seed_rl.loading import fast_tensorflow_import, quiet_start
 from seed_rl.messages import COMPLETE, UnsavedError, complain, reason, report_to_launcher, warn
 from seed_rl.metrics.curves import periods_so_far
 from seed_rl.metrics.progress import ProgressDisplay
@@ -50,6 +47,7 @@ from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.versions import versions
 from seed_rl.serving.gateway import gateway_addresses, private_address
 from seed_rl.serving.listener import AddressError, Listener, NotServingError
+from seed_rl.serving.sockets import hold_addresses
 from seed_rl.signals import StopSignals, exit_code, last_resort
 from seed_rl.wire.codec import StepCodec
 from seed_rl.wire.hosts import SERVICE as LEARNERS_SERVICE
@@ -233,11 +231,11 @@ def _import_tensorflow(config: LearnerConfig, hosts: LearnerHosts | None, displa
     warning = None
     with quiet_start() as log:
         with fast_tensorflow_import():
-            from seed_rl.devices import report, tpu
+            from seed_rl.devices import placement, report
             from seed_rl.learner.setup import set_up_tensorflow
 
         if config.accelerator != "tpu":
-            tpu.hide()
+            placement.hide_tpus()
             with usage_errors():
                 warning = report.check(config.require_accelerator, log)
         set_up_tensorflow(config, hosts.index if hosts else 0)

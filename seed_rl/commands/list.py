@@ -15,7 +15,7 @@ from seed_rl.algorithms import registry as algorithms
 from seed_rl.algorithms.options import Kind, kind_of
 from seed_rl.environments import registry as environments
 from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.configs import configs_directory, find_preset
+from seed_rl.flags.flagfile import configs_directory, find_preset
 from seed_rl.launch.probe import found, probe
 from seed_rl.messages import how_to_install, one_line
 from seed_rl.options import Options, option

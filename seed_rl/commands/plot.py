@@ -14,9 +14,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from seed_rl.flags.command_line import parse_options
+from seed_rl.flags.command_line import check_output, parse_options
 from seed_rl.flags.errors import UsageError, require_package, usage_errors
-from seed_rl.flags.outputs import check_output
 from seed_rl.options import Options, option
 from seed_rl.plotting import PACKAGES
 from seed_rl.runs.layout import RunDirectory

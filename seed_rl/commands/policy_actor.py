@@ -13,8 +13,7 @@ Exit codes: as those of `seed_rl actor`.
 from seed_rl.actor.loop import Actor
 from seed_rl.flags.errors import require_package
 from seed_rl.launch.actor_process import run_actor
-from seed_rl.learner.quiet import quiet_start
-from seed_rl.loading import fast_tensorflow_import
+from seed_rl.loading import fast_tensorflow_import, quiet_start
 
 
 def main(argv: list[str]) -> int:
@@ -25,6 +24,6 @@ def main(argv: list[str]) -> int:
 def _actor_class() -> type[Actor]:
     require_package("tensorflow", "learner")
     with quiet_start(), fast_tensorflow_import():
-        from seed_rl.policy_actor.loop import PolicyActor
+        from seed_rl.policy_actor.player import PolicyActor
 
     return PolicyActor

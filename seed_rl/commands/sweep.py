@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seed_rl.files import shortened
-from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.configs import find_config
+from seed_rl.flags.command_line import check_output, parse_options
 from seed_rl.flags.errors import UsageError, require_package, usage_errors
-from seed_rl.flags.outputs import check_output
+from seed_rl.flags.flagfile import find_config
 from seed_rl.messages import say
 from seed_rl.options import Options, option
 from seed_rl.plotting import PACKAGES

@@ -19,10 +19,8 @@ from seed_rl.launch.directory import (
     say_next,
     set_aside,
 )
-from seed_rl.launch.launch_config import LocalConfig
-from seed_rl.launch.plan import make_plan, private_server_address, resolve_run
-from seed_rl.launch.recording import Recorder
-from seed_rl.launch.run import supervise
+from seed_rl.launch.plan import LocalConfig, make_plan, private_server_address, resolve_run
+from seed_rl.launch.run import Recorder, supervise
 from seed_rl.messages import say
 from seed_rl.runs.layout import RunDirectory
 

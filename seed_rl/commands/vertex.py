@@ -27,14 +27,13 @@ from typing import Any
 
 from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.files import parse_json
+from seed_rl.flags.definitions import flag_text
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError
 from seed_rl.flags.resolve import resolve
 from seed_rl.flags.settings import Settings
-from seed_rl.flags.values import flag_text
 from seed_rl.launch.child import ACTOR_ENV, Child
 from seed_rl.launch.credentials import SERVER_NAME
-from seed_rl.launch.launch_config import LocalConfig
-from seed_rl.launch.plan import child_command, place_flags
+from seed_rl.launch.plan import LocalConfig, child_command, place_flags
 from seed_rl.launch.watch import ChildEnded, Event, Signalled, Timing, Watch, shell_code
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.messages import say

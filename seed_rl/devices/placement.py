@@ -1,12 +1,47 @@
-"""Divides a learner's devices between training and inference (SEED RL, section 3)."""
+"""Divides a learner's devices between training and inference (SEED RL, section 3); their precision; TPUs."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import keras
 import tensorflow as tf
 
-from seed_rl.devices.tpu import is_tpu
+
+def is_tpu(device: str) -> bool:
+    """Whether TensorFlow's name of a device, such as `TPU:0`, is that of a TPU's core."""
+    return device.startswith("TPU")
+
+
+def hide_tpus() -> None:
+    """Keeps TensorFlow from using TPUs, which need `connect`; must be called before it is used."""
+    if tf.config.list_physical_devices("TPU"):
+        tf.config.set_visible_devices([], "TPU")
+
+
+class Tpu:
+    """This machine's TPUs, after their initialization. None was available: see docs/accelerators.md."""
+
+    def __init__(self) -> None:
+        """Initializes them; from then on, TensorFlow lists their cores as `TPU:0`, `TPU:1`, and so on.
+
+        Raises:
+          ValueError: TensorFlow detects none.
+        """
+        if not tf.config.list_physical_devices("TPU"):
+            raise ValueError(
+                "--accelerator=tpu: TensorFlow sees no TPU; run the learner on a TPU VM with the extra "
+                "[tpu], or leave out --accelerator."
+            )
+        self._resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")
+        self._topology = tf.tpu.experimental.initialize_tpu_system(self._resolver)
+
+    def strategy(self, devices: Sequence[str]) -> tf.distribute.Strategy:
+        """The strategy that trains on these cores, by TensorFlow's names, such as `TPU:2`."""
+        (coordinates,) = self._topology.device_coordinates  # One host.
+        replicas = [[coordinates[int(device.split(":")[1])]] for device in devices]
+        assignment = tf.tpu.experimental.DeviceAssignment(self._topology, replicas)
+        return tf.distribute.TPUStrategy(self._resolver, experimental_device_assignment=assignment)
 
 
 class Placement(NamedTuple):
@@ -164,3 +199,20 @@ def _parse(flag: str, text: str, devices: Sequence[str]) -> tuple[str, ...]:
             raise ValueError(f"--{flag}={text} names {name} twice; name each device once.")
         names.append(name)
     return tuple(names)
+
+
+_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
+
+
+@contextlib.contextmanager
+def computing_in(precision: str) -> Iterator[None]:
+    """Keras layers that are created inside compute in this precision, `float32` or `bfloat16`, for good.
+
+    Their variables are float32 in either case, so checkpoints fit any precision.
+    """
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(_POLICIES[precision])
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)

@@ -8,7 +8,7 @@ import numpy as np
 import optree
 import tensorflow as tf
 
-from seed_rl.devices.tpu import is_tpu
+from seed_rl.devices.placement import is_tpu
 from seed_rl.types import Sample
 
 # The dimension that the batch is split along, of each field of a sample.
@@ -36,8 +36,8 @@ class Replicas:
         Args:
           devices: see the attribute.
           jit: whether XLA compiles the step.
-          strategy: TensorFlow's, for a TPU's cores (`devices.tpu`), which it always compiles for, and for
-            several hosts with these devices each (`devices.hosts`); None: it is made here.
+          strategy: TensorFlow's, for a TPU's cores (`devices.placement.Tpu`), which it always compiles for,
+            and for several hosts with these devices each (`devices.hosts`); None: it is made here.
           num_hosts: how many there are.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Converts Gymnasium spaces to the specs used on the wire.
+"""Converts Gymnasium spaces to the specs used on the wire, and refuses wrappers with running statistics.
 
 On the wire, integer actions and discrete observations are int32 and count from 0, whatever the space's
 `start`. Floating-point actions are float32, and so are float64 observations. Arrays of bools are packed,
@@ -6,6 +6,7 @@ eight to a byte. Text becomes the numbers of its words (`hash_words`). Every oth
 dtype. Dict spaces become dicts; Tuple spaces become dicts with the keys '0', '1', ….
 """
 
+import functools
 import math
 import re
 import zlib
@@ -14,13 +15,14 @@ from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
+from gymnasium import spaces, wrappers
 from gymnasium.vector import VectorEnv
+from gymnasium.wrappers import vector as vectors
 
 from seed_rl.environments.actions import action_spec, integer_spec, shown, whole_numbers
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.environments.failures import described
-from seed_rl.environments.statistics import refuse_statistics
+from seed_rl.messages import warn
 from seed_rl.types import ArraySpec, EnvironmentSpec, Nest
 
 NUM_WORDS = 16
@@ -182,3 +184,60 @@ def _is_text(space: spaces.Space) -> bool:
     """Also True for spaces of strings that other packages define."""
     dtype = getattr(space, "dtype", None)
     return dtype is not None and dtype.kind == "U"
+
+
+_NORMALIZERS = (
+    *(wrappers.NormalizeObservation, wrappers.NormalizeReward),
+    *(vectors.NormalizeObservation, vectors.NormalizeReward),
+)
+
+
+def without_statistics(env: Any) -> Any:
+    """The (vector) environment without Gymnasium's outermost normalizers, which the network can replace."""
+    while type(env) in _NORMALIZERS and _is_running(env):
+        _warn_of_wrapper(type(env).__name__)
+        env = env.env
+    return env
+
+
+def refuse_statistics(env: Any) -> None:
+    """Raises ValueError if the environment, or one that it contains, keeps running statistics."""
+    for layer in filter(_is_running, _wrapped(env, set())):
+        for name, value in vars(layer).items():
+            if any(kind.__name__ == "RunningMeanStd" for kind in type(value).__mro__):  # Of any package.
+                kind = type(layer).__name__
+                raise ValueError(
+                    f"{kind} of the environment keeps running statistics ({name}), which no checkpoint has: "
+                    "the agent would get other numbers in evaluation than in training. Take it out and set "
+                    f"{_flag_instead(f'{kind} {name}')}, which saves its own."
+                )
+
+
+def _wrapped(env: Any, seen: set[int]) -> Iterator[Any]:
+    """An environment and those that its attributes hold, outermost first."""
+    if id(env) not in seen and hasattr(env, "__dict__"):
+        seen.add(id(env))
+        yield env
+        for value in list(vars(env).values()):
+            for entry in value if isinstance(value, list | tuple) else (value,):
+                if isinstance(entry, gymnasium.Env | VectorEnv):
+                    yield from _wrapped(entry, seen)
+
+
+def _is_running(layer: Any) -> bool:
+    """False for fixed statistics, which are part of the environment's code."""
+    return getattr(layer, "update_running_mean", True) is not False
+
+
+def _flag_instead(name: str) -> str:
+    """The flag that takes the place of a wrapper or of its attribute."""
+    what = "rewards" if "rew" in name.lower() or " ret" in name.lower() else "observations"
+    return f"--normalize_{what} (in Python: normalize_{what}=True)"
+
+
+@functools.cache
+def _warn_of_wrapper(name: str) -> None:
+    warn(
+        f"{name} of the environment is left out: no checkpoint has its statistics. Set "
+        f"{_flag_instead(name)} instead."
+    )

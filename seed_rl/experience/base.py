@@ -107,7 +107,7 @@ class StepStore(abc.ABC):
     to an unroll is the one just before its FIRST step, whatever the burn-in.
 
     Thread-safe as long as each environment has one thread at a time from `starting` to `append`, for `close`
-    and for `reset` (see `inference.turns`).
+    and for `reset` (see `inference.streams`).
 
     Attributes:
       keeps_states: whether it needs the recurrent states of environments at `starting`.

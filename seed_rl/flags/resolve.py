@@ -25,7 +25,6 @@ from seed_rl.algorithms.options import kind_of
 from seed_rl.environments import registry as environments
 from seed_rl.environments.making import Probed
 from seed_rl.flags import defaults, help
-from seed_rl.flags.choices import check_choices
 from seed_rl.flags.command_line import (
     asks_help,
     define_general,
@@ -35,11 +34,10 @@ from seed_rl.flags.command_line import (
     scan,
     scan_environment,
 )
-from seed_rl.flags.configs import configs_directory, find_preset
 from seed_rl.flags.definitions import define_options, option_names, whole_number
 from seed_rl.flags.errors import UsageError, usage_errors
-from seed_rl.flags.flagfile import expand_flagfiles, in_parts
-from seed_rl.flags.settings import ALGORITHM, DEFAULT, FLAG, PRESET, Settings
+from seed_rl.flags.flagfile import configs_directory, expand_flagfiles, find_preset, in_parts
+from seed_rl.flags.settings import ALGORITHM, DEFAULT, FLAG, PRESET, Settings, check_choices
 from seed_rl.launch.probe import found, probe
 from seed_rl.options import Options
 from seed_rl.runs import record

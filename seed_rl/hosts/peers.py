@@ -27,11 +27,10 @@ from typing import Any
 import grpc
 
 from seed_rl.files import parse_json
-from seed_rl.hosts.ports import listen, unreached
 from seed_rl.hosts.watchdog import HostLostError, HostsDisagreeError, ended_after, hanging_update
 from seed_rl.messages import one_line, reason
 from seed_rl.serving.listener import Listener
-from seed_rl.wire.hosts import METHOD, SERVICE, LearnerHosts
+from seed_rl.wire.hosts import METHOD, SERVICE, LearnerHosts, listen, unreached
 from seed_rl.wire.protocol import channel_options
 from seed_rl.wire.ranges import RANGES, problem
 from seed_rl.wire.security import Security

@@ -15,10 +15,9 @@ import optree
 
 from seed_rl.algorithms.policy import Policy
 from seed_rl.experience.base import ClosedError, MisfitError, StepStore
-from seed_rl.inference.compiled_table import make_table
-from seed_rl.inference.refusals import OVER, WAITS, overflow, problems, too_large
+from seed_rl.inference.env_table import make_table
 from seed_rl.inference.rows import Rows
-from seed_rl.inference.turns import Turns
+from seed_rl.inference.streams import OVER, WAITS, Turns, overflow, problems, too_large
 from seed_rl.messages import log_failure, one_line
 from seed_rl.metrics.batches import BatchMetrics
 from seed_rl.metrics.usage import INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING

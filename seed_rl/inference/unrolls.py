@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from seed_rl.algorithms.policy import Policy
 from seed_rl.inference.env_table import LARGEST_INFO, first_step
-from seed_rl.inference.refusals import below
+from seed_rl.inference.streams import below
 from seed_rl.types import LARGEST_INPUT, AgentOutput, EnvironmentSpec, EnvOutput, Nest
 from seed_rl.wire.codec import ActionCodec, RecordSize
 from seed_rl.wire.ranges import problem

@@ -1,6 +1,7 @@
 """An actor process, with a policy or without: from its flags to its exit code."""
 
 import contextlib
+import ctypes
 import errno
 import faulthandler
 import mmap
@@ -8,9 +9,8 @@ import os
 from collections.abc import Callable, Iterator
 
 from seed_rl.actor.actor_config import ActorConfig
-from seed_rl.actor.environments import EnvironmentRefusedError
+from seed_rl.actor.group import EnvironmentRefusedError
 from seed_rl.actor.loop import Actor
-from seed_rl.actor.memory import keep_freed_memory
 from seed_rl.environments.failures import EnvironmentFailedError
 from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.flags.resolve import resolve
@@ -84,3 +84,24 @@ def _within_limits() -> Iterator[None]:
             f"The actor needs more than this process may have ({error}): raise its limits of open files "
             "(ulimit -n) and memory (ulimit -v), or have fewer environments in an actor."
         ) from error
+
+
+# From malloc.h.
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+
+_KEPT_BYTES = 128 << 20
+_LARGEST_BLOCK_BYTES = 32 << 20
+
+
+def keep_freed_memory() -> bool:
+    """Makes glibc keep freed memory for the next allocation; returns whether that worked.
+
+    An actor sends messages of the same size all the time. glibc would return the memory of large ones to
+    the system each time, and touching fresh memory for the first time costs more than everything else that
+    is done with such a message. With another C library, nothing changes.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return False
+    return bool(mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES) and mallopt(_M_MMAP_THRESHOLD, _LARGEST_BLOCK_BYTES))

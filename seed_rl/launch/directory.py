@@ -10,8 +10,7 @@ from pathlib import Path
 from seed_rl.environments.failures import REPLACED
 from seed_rl.files import replacing, shortened
 from seed_rl.flags.errors import UsageError, usage_errors
-from seed_rl.launch.launch_config import LocalConfig
-from seed_rl.launch.plan import Plan
+from seed_rl.launch.plan import LocalConfig, Plan
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.messages import reason, say
 from seed_rl.metrics.curves import periods_so_far

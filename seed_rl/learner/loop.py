@@ -2,7 +2,7 @@
 
 No algorithm and no flag appears here. Threads: the server's event loop, inference, intake (for replay),
 prefetch, and training, which is the thread that calls `run`. With `--synchronous`, that thread also runs
-inference and sampling (`learner.lockstep`).
+inference and sampling (`Lockstep`).
 """
 
 import contextlib
@@ -23,11 +23,9 @@ from seed_rl.devices.replicas import Replicas
 from seed_rl.experience.base import Batch, Setup
 from seed_rl.experience.source import Source
 from seed_rl.inference.core import Core, InferenceCore
-from seed_rl.learner import unroll_serving
 from seed_rl.learner.learner_config import LearnerConfig
-from seed_rl.learner.lockstep import Lockstep
 from seed_rl.learner.saving import Saver
-from seed_rl.learner.serving import Serving
+from seed_rl.learner.serving import Lockstep, Serving, make_unroll_core
 from seed_rl.learner.team import Team
 from seed_rl.messages import UnsavedError, warn
 from seed_rl.metrics.batches import BatchMetrics, PolicyLag
@@ -121,9 +119,7 @@ class Learner:
         reader = WeightsReader(self._algorithm.policy)
         self._publish([reader])
         parts = (self._experience.store, reader, self._batches)
-        core, self._policy = unroll_serving.make(
-            self._algorithm, self._environment.spec, self._settings, *parts
-        )
+        core, self._policy = make_unroll_core(self._algorithm, self._environment.spec, self._settings, *parts)
         return [core]
 
     def _make_cores(self, copies: Sequence[PolicyCopy]) -> Sequence[Core]:

@@ -1,17 +1,29 @@
-"""Inference in a learner: server, batcher and inference threads, all between the wire and the experience."""
+"""Inference in a learner: server, batcher and inference threads, all between the wire and the experience.
 
+Actors that have the policy are served by a core that stores their unrolls, and get the policy from here.
+"""
+
+import collections
 import functools
+import json
 import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from seed_rl.experience.base import ClosedError, Experience
+from seed_rl.algorithms.base import Algorithm
+from seed_rl.devices.publisher import WeightsReader
+from seed_rl.experience.base import Batch, ClosedError, Experience, StepStore
+from seed_rl.experience.fifo import BatchStore
+from seed_rl.experience.source import Distribute, to_tensors
 from seed_rl.inference.core import Core
+from seed_rl.inference.unroll_core import UnrollCore
+from seed_rl.inference.unrolls import UnrollCodec
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.team import Team
+from seed_rl.metrics.batches import BatchMetrics
 from seed_rl.metrics.episodes import RunMetrics
 from seed_rl.metrics.usage import INFERENCE_FOR_REQUESTS
 from seed_rl.serving.batcher import Batcher
@@ -19,6 +31,7 @@ from seed_rl.serving.connections import Connections
 from seed_rl.serving.request import Request
 from seed_rl.serving.server import InferenceServer
 from seed_rl.serving.shared_memory import make_wake_up_set
+from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security
@@ -148,3 +161,89 @@ def _join(threads: list[threading.Thread]) -> None:
             _log.warning(
                 "seed_rl: %s did not stop within %g s; it ends with the learner.", thread.name, _STOP_SECS
             )
+
+
+def make_unroll_core(
+    algorithm: Algorithm,
+    spec: EnvironmentSpec,
+    settings: Mapping[str, Any],
+    store: StepStore,
+    weights: WeightsReader,
+    metrics: BatchMetrics,
+) -> tuple[UnrollCore, Callable[[], pb.Policy]]:
+    """Makes the core, and a function that gives the policy with the weights as they are then.
+
+    `settings` of the run have `agent_name` and `agent`; `store` is the queue's.
+    """
+    assert isinstance(store, BatchStore)
+    codec = UnrollCodec(algorithm.policy, spec, algorithm.unroll.length)
+    description = pb.Policy(
+        agent=settings["agent_name"],
+        settings={name: json.dumps(value) for name, value in settings["agent"].items()},
+        network=weights.network,
+        unroll_bytes=codec.size.record_bytes,
+        unroll_length=codec.length,
+    )
+
+    def policy() -> pb.Policy:
+        message = pb.Policy(weights=weights.newer_than(-1))
+        message.MergeFrom(description)
+        return message
+
+    return UnrollCore(codec, store, weights, metrics), policy
+
+
+class Lockstep:
+    """Takes the place of `experience.source.Source` in a synchronous run.
+
+    All environments act in one batch, in the order of their ids. Then their unrolls are handed over one by
+    one, and every batch that this allows is trained on before anything else happens. So nothing depends on
+    the order of arrival, and nothing is faster than the slowest actor.
+    """
+
+    def __init__(
+        self, serving: Serving, experience: Experience, num_envs: int, distribute: Distribute = to_tensors
+    ):
+        """Prepares; none of the run's `num_envs` acts before all of them have requested an action."""
+        self._serving, self._experience, self._num_envs = serving, experience, num_envs
+        self._distribute = distribute
+        self._waiting: dict[int, tuple[int, Request]] = {}  # By first environment; they do not overlap.
+        self._completed: collections.deque[Any] = collections.deque()  # To be handed over.
+
+    def next(self, timeout_secs: float) -> Batch | None:
+        """The next batch; None if the environments have to act first, which they then do in this call."""
+        while self._completed and not self._experience.batch_ready():
+            self._serving.hand_over([self._completed.popleft()])
+        if self._experience.batch_ready():
+            found = self._experience.sample()
+            return found._replace(sample=self._distribute(found.sample))
+        for client, request in self._serving.requests(timeout_secs):
+            self._wait_for_others(client, request)
+        self._keep(lambda client, request: self._serving.is_connected(client))
+        if sum(request.group.num_envs for _, request in self._waiting.values()) == self._num_envs:
+            batch = [self._waiting[first] for first in sorted(self._waiting)]
+            self._waiting.clear()
+            self._completed.extend(self._serving.answer(batch))
+        return None
+
+    def _wait_for_others(self, client: int, request: Request) -> None:
+        """Adds a request to those that wait; it replaces those of older streams of its environments."""
+        new = request.group
+        last = new.first_env + new.num_envs - 1
+        self._keep(
+            lambda client, old: (
+                old.group.first_env > last or new.first_env >= old.group.first_env + old.group.num_envs
+            )
+        )
+        self._waiting[new.first_env] = (client, request)
+
+    def _keep(self, is_wanted: Callable[[int, Request], bool]) -> None:
+        self._waiting = {
+            first: (client, request)
+            for first, (client, request) in self._waiting.items()
+            if is_wanted(client, request)
+        }
+
+    def close(self) -> None:
+        """Closes the experience."""
+        self._experience.close()

@@ -9,10 +9,9 @@ import tensorflow as tf
 from seed_rl.algorithms.base import Algorithm
 from seed_rl.devices import placement
 from seed_rl.devices.hosts import REDUCTION_ERRORS, Collective
-from seed_rl.devices.precision import computing_in
+from seed_rl.devices.placement import Tpu, computing_in
 from seed_rl.devices.publisher import PolicyCopy
 from seed_rl.devices.replicas import Replicas
-from seed_rl.devices.tpu import Tpu
 from seed_rl.hosts.peers import Peers
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.loop import Learner

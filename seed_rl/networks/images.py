@@ -44,7 +44,7 @@ def turned_shape(spec: ArraySpec, num_frames: int = 1) -> tuple[int, ...]:
 
 
 def must_be_turned(spec: ArraySpec, torso: str) -> bool:
-    """Whether a torso, one of `networks.config.TORSOS`, convolves these arrays but needs another order."""
+    """Whether a torso, one of `networks_config.TORSOS`, convolves these arrays but needs another order."""
     if torso == "mlp" or not is_image(spec) or dimensions(spec) in ((0, 1), (0, 1, 2)):
         return False
     return torso != "auto" or min(turned_shape(spec)[:2]) >= MIN_IMAGE_SIZE

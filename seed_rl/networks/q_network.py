@@ -7,9 +7,8 @@ import keras
 import tensorflow as tf
 
 from seed_rl.networks.action_mask import ActionMask
-from seed_rl.networks.layers import dense
+from seed_rl.networks.layers import NoisyDense, dense
 from seed_rl.networks.networks_config import NetworkConfig
-from seed_rl.networks.noisy import NoisyDense
 from seed_rl.networks.trunk import Trunk
 from seed_rl.types import EnvironmentSpec, EnvOutput, Nest
 

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from seed_rl.networks.layers import turn
-from seed_rl.ops.replicas import mean_over_replicas, num_replicas
+from seed_rl.ops.means import mean_over_replicas, num_replicas
 from seed_rl.types import ArraySpec
 
 

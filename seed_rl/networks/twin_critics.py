@@ -9,7 +9,7 @@ import tensorflow as tf
 from seed_rl.networks.layers import track_each
 from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.networks.trunk import Trunk
-from seed_rl.ops.bounds import bounds_of
+from seed_rl.ops.distributions import bounds_of
 from seed_rl.types import EnvironmentSpec, EnvOutput, Nest
 
 # Number of critics: the smaller of two values is less of an overestimate (Fujimoto et al., "TD3", 2018).

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from seed_rl.ops.gae import discounted_sums
+from seed_rl.ops.returns import discounted_sums
 
 
 class VTraceOutput(NamedTuple):

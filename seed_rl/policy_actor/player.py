@@ -1,4 +1,4 @@
-"""Chooses the actions of an actor's groups by a policy in this process, and sends their unrolls."""
+"""The actor that holds the policy: it chooses its groups' actions by itself, and sends whole unrolls."""
 
 import contextlib
 from collections.abc import Sequence
@@ -8,8 +8,9 @@ import optree
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from seed_rl.actor.carriers import QUIET_SECS
+from seed_rl.actor.carriers import QUIET_SECS, Transport
 from seed_rl.actor.group import Group
+from seed_rl.actor.loop import Actor
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.algorithms.policy import Policy
 from seed_rl.devices.publisher import assign, checksum, variables_of
@@ -17,6 +18,7 @@ from seed_rl.files import parse_json
 from seed_rl.inference.env_table import EnvTable
 from seed_rl.inference.rows import Rows
 from seed_rl.inference.unrolls import UnrollCodec
+from seed_rl.seeds import derived_seed
 from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.client import LearnerGoneError, RefusedError, Stream, parsed
 from seed_rl.wire.codec import ActionCodec, StepCodec
@@ -222,3 +224,38 @@ def set_up_tensorflow(seed: int) -> None:
         tf.config.threading.set_inter_op_parallelism_threads(1)
         tf.config.set_visible_devices([], "GPU")
     tf.random.set_seed(seed)
+
+
+class PolicyActor(Actor):
+    """An actor process with a policy (`--inference=actor`)."""
+
+    _player: Player | None = None
+    _made: bytes = b""  # The key of the player.
+
+    def _join(self, redirects: int) -> pb.Join:
+        join = super()._join(redirects)
+        join.holds_policy, join.can_share_memory = True, False
+        return join
+
+    def _carrier(self, stream: Stream, welcome: pb.Welcome, spec: EnvironmentSpec) -> Transport:
+        """The player, which is kept as long as the groups and the policy are the same."""
+        if not welcome.HasField("policy"):
+            raise RefusedError(
+                "The learner sends no policy: start it with --inference=actor, or `seed_rl actor`."
+            )
+        policy = pb.Policy()
+        policy.CopyFrom(welcome.policy)
+        policy.ClearField("weights")
+        made = policy.SerializeToString(deterministic=True)
+        if self._player is None or self._player.groups != tuple(self._groups) or made != self._made:
+            num_envs = sum(group.environment.num_envs for group in self._groups)
+            set_up_tensorflow(derived_seed(welcome.seed, welcome.task))
+            made_policy = make_policy(policy, spec, num_envs)
+            self._player = Player(tuple(self._groups), made_policy, spec, policy.unroll_length)
+            self._made = made
+            if self._player.unroll_bytes != policy.unroll_bytes:
+                raise RefusedError(
+                    "The unrolls of this actor have another size; install the same seed_rl on both."
+                )
+        self._player.begin(stream, welcome.policy.weights)
+        return self._player

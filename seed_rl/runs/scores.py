@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 import gymnasium
 import numpy as np
 
-from seed_rl.environments.suites import dmlab_levels
+from seed_rl.environments.suites import dmlab
 
 _DATA = Path(__file__).parent / "data"
 _FILES = {"atari": "atari57_scores.csv", "dmlab": "dmlab30_scores.csv"}
@@ -45,7 +45,7 @@ def published_scores(environment: str, game: str | None) -> Scores | None:
     """
     if environment == "dmlab":
         with contextlib.suppress(ValueError):
-            game = dmlab_levels.level(game or "", held_out=True)
+            game = dmlab.level(game or "", held_out=True)
     for name, columns in published_games(environment).items():
         if game_key(name) == game_key(game or ""):
             return Scores(columns["random"], columns["human"])

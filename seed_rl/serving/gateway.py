@@ -12,9 +12,8 @@ from typing import Any
 
 import grpc
 
-from seed_rl.serving.connection import Carrier, OnEnd, Refusal, Step, check_step
+from seed_rl.serving.connection import Carrier, Limits, OnEnd, Refusal, Step, check_step
 from seed_rl.serving.service import InferenceService, MessageCarrier
-from seed_rl.serving.silence import Limits
 from seed_rl.wire.client import Stream, StreamStatus
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import channel_options, record_size, sizes_of

@@ -4,13 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from seed_rl.messages import warn
-from seed_rl.serving.connection import Connection, OnEnd
+from seed_rl.serving.connection import Connection, FirstMessages, Limits, OnEnd
 from seed_rl.serving.connections import Connections
 from seed_rl.serving.listener import Listener, most_connections
 from seed_rl.serving.request import Answer, Request
 from seed_rl.serving.service import InferenceService, MessageCarrier
 from seed_rl.serving.shared_memory import MemoryServer
-from seed_rl.serving.silence import FirstMessages, Limits
 from seed_rl.wire import shared_memory
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import SERVICE, max_message_bytes

@@ -14,9 +14,8 @@ from google.protobuf.message import DecodeError
 
 from seed_rl.messages import warn
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.connection import OnEnd, Refusal, failure
+from seed_rl.serving.connection import FirstMessages, OnEnd, Refusal, failure
 from seed_rl.serving.request import Request
-from seed_rl.serving.silence import FirstMessages
 from seed_rl.wire.codec import ActionCodec
 from seed_rl.wire.frames import Frames, Outgoing, actions_frames, step_frames
 from seed_rl.wire.generated import inference_pb2 as pb

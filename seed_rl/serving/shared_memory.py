@@ -18,9 +18,8 @@ from typing import Protocol
 import grpc
 
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.connection import Connection, Refusal, failure
+from seed_rl.serving.connection import Connection, FirstMessages, Refusal, failure
 from seed_rl.serving.request import Request
-from seed_rl.serving.silence import FirstMessages
 from seed_rl.serving.sockets import SocketPath, is_socket_file
 from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.generated import inference_pb2 as pb

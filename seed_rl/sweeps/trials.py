@@ -15,8 +15,8 @@ from optuna.distributions import (
     IntDistribution,
 )
 
-from seed_rl.flags.configs import configs_directory
 from seed_rl.flags.errors import UsageError
+from seed_rl.flags.flagfile import configs_directory
 from seed_rl.flags.settings import Settings
 from seed_rl.launch.plan import make_plan, resolve_run
 from seed_rl.sweeps.space import RESERVED, Space, Value, as_flags

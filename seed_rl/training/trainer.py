@@ -1,6 +1,8 @@
-"""The trainer: gradients, clipping, schedule and optimizers of any algorithm; and initial priorities."""
+"""The trainer: gradients, their norms, clipping, schedule and optimizers of any algorithm; and priorities."""
 
+import collections
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -8,11 +10,9 @@ import numpy as np
 import optree
 import tensorflow as tf
 
-from seed_rl.algorithms.base import Algorithm, Epochs
-from seed_rl.algorithms.check import check_losses
+from seed_rl.algorithms.base import Algorithm, Epochs, check_losses
 from seed_rl.devices.replicas import Replicas, along_batch
-from seed_rl.ops.replicas import mean_of_metrics, mean_over_replicas
-from seed_rl.training.layer_norms import Layers, values
+from seed_rl.ops.means import mean_of_metrics, mean_over_replicas
 from seed_rl.training.training_config import TrainerConfig
 from seed_rl.types import Sample, Unroll
 
@@ -188,7 +188,7 @@ class Trainer:
             for name, objective in objectives.items()
         }
         trained = [variable for objective in objectives.values() for variable in objective.variables]
-        before = values(trained) if self._layers else []
+        before = values_now(trained) if self._layers else []
         norms = {name: self._apply(name, gradients[name], learning_rate) for name in objectives}
         metrics = {**output.metrics, **_metrics(losses, norms)}
         if self._layers:
@@ -234,3 +234,56 @@ def _make_optimizer(config: TrainerConfig) -> keras.optimizers.Optimizer:
     return keras.optimizers.RMSprop(
         config.scaled_learning_rate, rho=config.rmsprop_decay, epsilon=config.rmsprop_epsilon
     )
+
+
+class Layers:
+    """The layers of an algorithm. They are named by the attributes on the shortest way to them.
+
+    Stooke & Abbeel (2018), appendix C, compare their norms over batch sizes: larger batches have smaller
+    gradients, and take larger but fewer steps.
+    """
+
+    def __init__(self, root: tf.Module):
+        self._paths: dict[int, tuple[str, ...]] = {id(root): ()}
+        found: collections.deque[Any] = collections.deque([root])
+        while found:
+            parent = found.popleft()
+            path = self._paths[id(parent)]
+            for name, child in tf.train.TrackableView.children(parent).items():
+                if id(child) not in self._paths:
+                    self._paths[id(child)] = (*path, name.strip("_"))
+                    found.append(child)
+        self._root = root  # While it lives, no other object has its ids.
+
+    def name(self, variable: Any) -> str:
+        """The layer of a variable, such as `network/trunk/core/inputs`; a variable in no layer is its own."""
+        path = self._paths.get(id(variable)) or (variable.name.partition(":")[0],)
+        return "/".join(path[:-1] or path)
+
+    def norms(
+        self, variables: Sequence[Any], gradients: Sequence[Any], before: Sequence[tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        """L2 norms, float32 scalars `gradient_norm/LAYER`, `parameter_norm/LAYER` and `step_norm/LAYER`.
+
+        Args:
+          variables: after an update, while it is traced.
+          gradients: of the whole batch, before clipping; None where no loss depends on the variable.
+          before: their `values_now` before the update.
+        """
+        members: dict[str, list[tf.Tensor]] = collections.defaultdict(list)
+        changes = zip(variables, gradients, before, values_now(variables), strict=True)
+        for variable, gradient, old, new in changes:
+            layer = self.name(variable)
+            gradient = tf.zeros_like(old) if gradient is None else tf.convert_to_tensor(gradient)
+            members[f"gradient_norm/{layer}"].append(gradient)
+            members[f"parameter_norm/{layer}"].append(new)
+            members[f"step_norm/{layer}"].append(new - old)
+        return {
+            name: tf.linalg.global_norm([tf.cast(x, tf.float32) for x in found])
+            for name, found in members.items()
+        }
+
+
+def values_now(variables: Sequence[Any]) -> list[tf.Tensor]:
+    """The values of variables now; later updates do not change them."""
+    return [tf.identity(tf.convert_to_tensor(variable)) for variable in variables]

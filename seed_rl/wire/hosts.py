@@ -1,7 +1,8 @@
-"""The learner hosts of a run: where each can be reached, and which environments each one serves."""
+"""The learner hosts of a run: addresses, TensorFlow's ports, and the environments that each one serves."""
 
 import dataclasses
-from collections.abc import Mapping
+import socket
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from seed_rl.files import parse_json
@@ -132,3 +133,24 @@ def _from_tf_config(text: str) -> tuple[list[str], int]:
             f"{TF_CONFIG} does not describe learner hosts ({error!r}); correct it, unset it, or give "
             "--learner_hosts and --learner_index."
         ) from None
+
+
+def listen(machine: str) -> socket.socket:
+    """A socket that listens on a free port, which is TensorFlow's once it is closed."""
+    host = machine.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host if host in ("localhost", "127.0.0.1", "::1") else "", 0), family=family)
+
+
+def unreached(hosts: LearnerHosts, addresses: Sequence[str], seconds: float) -> str:
+    """Tries to reach the ports of all hosts, HOST:PORT each; returns a sentence if one cannot be reached."""
+    for index, address in enumerate(addresses):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), seconds).close()
+        except OSError as error:
+            return (
+                f"{hosts.name(hosts.index)} cannot reach {hosts.name(index)} at {address} ({error}); learner "
+                "hosts need all ports open among them."
+            )
+    return ""

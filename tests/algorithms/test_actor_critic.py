@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.algorithms.actor_critic.algorithm import EntropyCost
-from seed_rl.algorithms.actor_critic.policy import RewardScale
+from seed_rl.algorithms.actor_critic.algorithm import EntropyCost, RewardScale
 from seed_rl.types import EnvOutput
 
 T, B, DISCOUNTING = 6, 3, 0.9

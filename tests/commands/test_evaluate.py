@@ -25,7 +25,7 @@ def test_without_a_terminal_lines_say_how_many_episodes_have_ended(monkeypatch, 
             yield PlayedEpisode(number, number, [], 1.0)
 
     monkeypatch.setattr(evaluate, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr("seed_rl.evaluation.player.play", play)
+    monkeypatch.setattr("seed_rl.evaluation.agent.play", play)
     anything = types.SimpleNamespace(
         **dict.fromkeys(("suite", "environment_config", "evaluation_env_id")),
         trained=types.SimpleNamespace(policy=None),

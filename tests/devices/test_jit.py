@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.algorithms.check import AlgorithmError
+from seed_rl.algorithms.base import AlgorithmError
 from seed_rl.devices.replicas import Replicas
 from seed_rl.training.trainer import Trainer
 from seed_rl.training.training_config import TrainerConfig

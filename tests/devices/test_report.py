@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.devices import placement, report
-from seed_rl.learner.quiet import quiet_start
+from seed_rl.loading import quiet_start
 
 # Output of TensorFlow 2.21 without a driver, without CUDA's libraries, and without a device.
 NO_DRIVER = [
@@ -131,7 +131,7 @@ def test_a_gpu_of_the_machine_that_goes_unused_is_a_warning(machine, tmp_path, m
 def test_after_the_start_tensorflow_writes_no_news_unless_it_is_asked_to(level, is_shown):
     code = """
 import os
-from seed_rl.learner.quiet import quiet_start
+from seed_rl.loading import quiet_start
 level = os.environ.get("TF_CPP_MIN_LOG_LEVEL")
 with quiet_start():
     import tensorflow as tf

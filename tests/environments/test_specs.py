@@ -1,16 +1,29 @@
 """Gymnasium spaces, wire specs and wire actions."""
 
+import cloudpickle
+import gymnasium
 import numpy as np
 import pytest
-from gymnasium import spaces
+from gymnasium import spaces, wrappers
+from gymnasium.vector import SyncVectorEnv
+from gymnasium.wrappers import vector as vectors
+from gymnasium.wrappers.utils import RunningMeanStd as Statistics
 
 from seed_rl.environments.actions import action_decoder, action_spec
+from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.making import suite_spec
 from seed_rl.environments.specs import (
+    environment_spec,
     hash_words,
     observation_leaves,
     observation_spec,
+    without_statistics,
 )
+from seed_rl.environments.suites.classic import SUITE as GYM
+from seed_rl.environments.suites.classic import GymConfig
+from seed_rl.evaluation.agent import Agent
 from seed_rl.types import ArraySpec, flatten_spec
+from tests.evaluation.test_agent import Scripted
 
 
 @pytest.mark.parametrize(
@@ -106,3 +119,134 @@ def test_words():
     numbers = {int(hash_words(f"word{n}")[0]) for n in range(5000)}
     assert min(numbers) == 1 and max(numbers) == 999
     assert len(numbers) > 950
+
+
+class Far(gymnasium.Env):
+    """Shows 1000."""
+
+    observation_space = spaces.Box(-1e4, 1e4, (2,), np.float32)
+    action_space = spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.full(2, 1000, np.float32), {}
+
+    def step(self, action):
+        return np.full(2, 1000, np.float32), 1000.0, False, False, {}
+
+
+class RunningMeanStd:
+    """As copied from Baselines."""
+
+
+class Own(gymnasium.Wrapper):
+    def __init__(self, env, **attributes):
+        super().__init__(env)
+        self.__dict__.update(attributes)
+
+
+class Holding(gymnasium.Env):
+    """Holds an environment without being a wrapper."""
+
+    observation_space, action_space = Far.observation_space, Far.action_space
+
+    def __init__(self, env):
+        self.inner = [env]
+
+
+class Subclass(wrappers.NormalizeObservation):
+    def observation(self, observation):
+        return super().observation(observation) + 1
+
+
+def clipped(env):
+    return wrappers.TransformObservation(env, lambda x: np.clip(x, -10, 10), env.observation_space)
+
+
+def fixed(env):
+    env = wrappers.NormalizeObservation(env)
+    env.update_running_mean = False
+    return env
+
+
+def vector(env=Far, size=2):
+    return SyncVectorEnv([env] * size)
+
+
+Observed, Rewarded = wrappers.NormalizeObservation, wrappers.NormalizeReward
+# The environment's maker, and the flag that the sentence names.
+REFUSED = {
+    "below a clip": (lambda: clipped(Observed(Far())), "normalize_observations"),
+    "below others": (lambda: wrappers.TimeLimit(Observed(Far()), 9), "normalize_observations"),
+    "below a vector's others": (
+        lambda: vectors.RecordEpisodeStatistics(vectors.NormalizeObservation(vector())),
+        "normalize_observations",
+    ),
+    "below a reward's clip": (
+        lambda: wrappers.TransformReward(Rewarded(Far()), lambda r: np.clip(r, -10, 10)),
+        "normalize_rewards",
+    ),
+    "a subclass": (lambda: Subclass(Far()), "normalize_observations"),
+    "an own wrapper": (lambda: Own(Far(), seen=Statistics()), "normalize_observations"),
+    "an own wrapper of rewards": (lambda: Own(Far(), reward_rms=Statistics()), "normalize_rewards"),
+    "Baselines": (lambda: Own(Far(), obs_rms=RunningMeanStd()), "normalize_observations"),
+    "Baselines' returns": (lambda: Own(Far(), ret_rms=RunningMeanStd()), "normalize_rewards"),
+    "far below": (lambda: Own(wrappers.TimeLimit(Own(Observed(Far())), 9)), "normalize_observations"),
+    "held by no wrapper": (lambda: Holding(Observed(Far())), "normalize_observations"),
+    "in a vector": (lambda: vector(lambda: Observed(Far())), "normalize_observations"),
+    "below a vector's wrapper": (
+        lambda: vectors.TransformObservation(vectors.NormalizeObservation(vector()), lambda x: x),
+        "normalize_observations",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "flag"), REFUSED.values(), ids=REFUSED)
+def test_an_environment_whose_statistics_would_be_lost_is_refused(make, flag):
+    with pytest.raises(ValueError, match=rf"keeps running statistics .*--{flag} \(in Python: {flag}=True\)"):
+        environment_spec(without_statistics(make()), EnvironmentConfig())
+
+
+def test_training_evaluation_and_agents_refuse_it_alike():
+    make, flag = REFUSED["below a clip"]
+    suite = Suite(EnvironmentConfig, lambda config, seed: make())
+    with pytest.raises(ValueError, match=flag):
+        suite_spec(suite, EnvironmentConfig(), 0)
+    with pytest.raises(ValueError, match=flag):
+        Agent(Scripted(), make(), EnvironmentConfig(), 0)
+
+
+LEFT_OUT = {
+    "observations": lambda: Observed(Far()),
+    "rewards": lambda: Rewarded(Far()),
+    "both": lambda: Rewarded(Observed(Far())),
+    "above others": lambda: Observed(wrappers.TimeLimit(Far(), 9)),
+    "a vector's": lambda: vectors.NormalizeReward(vectors.NormalizeObservation(vector())),
+    "none": lambda: wrappers.TimeLimit(Far(), 9),
+}
+
+
+@pytest.mark.parametrize("make", LEFT_OUT.values(), ids=LEFT_OUT)
+def test_gymnasiums_own_are_left_out_where_the_network_can_take_their_place(make, capsys):
+    env = without_statistics(make())
+    spec = environment_spec(env, EnvironmentConfig())
+    assert spec.observation == environment_spec(Far(), EnvironmentConfig()).observation
+    for observation in (env.reset(seed=0)[0], env.step(env.action_space.sample())[0]):
+        assert (observation == 1000).all()
+    assert np.all(env.step(env.action_space.sample())[1] == 1000)
+    env.close()
+
+
+def test_fixed_statistics_are_part_of_the_environment():
+    env = without_statistics(wrappers.TimeLimit(fixed(Far()), 9))
+    environment_spec(env, EnvironmentConfig())
+    assert env.get_wrapper_attr("obs_rms") is not None
+
+
+@pytest.mark.parametrize("vectorization", ["none", "sync"])
+def test_a_function_is_played_without_them(vectorization, tmp_path):
+    (tmp_path / "function").write_bytes(cloudpickle.dumps(lambda: wrappers.NormalizeObservation(Far())))
+    config = GymConfig(game=f"pickle:{tmp_path / 'function'}", vectorization=vectorization)
+    env = GYM.make(config, 0) if vectorization == "none" else GYM.make_vector(config, [0, 1])
+    assert (env.reset(seed=0)[0] == 1000).all()
+    env.close()

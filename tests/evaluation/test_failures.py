@@ -5,14 +5,13 @@ import pytest
 
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
 from seed_rl.environments.suites.classic import SUITE, GymConfig
+from seed_rl.evaluation.agent import play
 from seed_rl.evaluation.episodes import PlayedEpisode
-from seed_rl.evaluation.player import play
-from seed_rl.evaluation.rerun import Rerun, RerunError, retried
-from seed_rl.evaluation.video import montage
+from seed_rl.evaluation.video import Rerun, RerunError, montage, retried
 from seed_rl.seeds import derived_seed
 from tests.evaluation import fragile
 from tests.evaluation.fragile import FAULT, LENGTH
-from tests.evaluation.test_player import Scripted
+from tests.evaluation.test_agent import Scripted
 
 CONFIG = GymConfig(game=fragile.GAME)
 EPISODES, NUM_ENVS = 12, 3

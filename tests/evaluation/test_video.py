@@ -6,8 +6,7 @@ import pytest
 from seed_rl.environments.failures import FailureConfig
 from seed_rl.environments.suites.catch import SUITE, CatchConfig
 from seed_rl.evaluation.episodes import PlayedEpisode
-from seed_rl.evaluation.rerun import Rerun, RerunError, Scene
-from seed_rl.evaluation.video import caption, montage, write_video
+from seed_rl.evaluation.video import Rerun, RerunError, Scene, caption, montage, write_video
 
 imageio = pytest.importorskip("imageio.v2")
 EPISODE = PlayedEpisode(0, 3, [0] * 9, -1.0)

@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from seed_rl.experience import intake as intake_module
+from seed_rl.experience import replay
 from seed_rl.experience.base import ClosedError
-from seed_rl.experience.intake import Intake
+from seed_rl.experience.replay import Intake
 from seed_rl.metrics.usage import INTAKE_FOR_UNROLLS, Waits
 from tests.threads import Thread
 from tests.waiting import DEADLINE_SECS, wait_until
@@ -48,7 +48,7 @@ def test_inference_does_not_wait_for_a_slow_experience_and_the_order_stays(intak
 
 
 def test_too_many_that_wait_hold_inference_back(intake, experience, monkeypatch):
-    monkeypatch.setattr(intake_module, "_CAPACITY", 3)
+    monkeypatch.setattr(replay, "_CAPACITY", 3)
     intake.insert([0])
     wait_until(lambda: not intake._waiting, lambda: "the thread to take the first")
     intake.insert([1, 2, 3])
@@ -61,7 +61,7 @@ def test_too_many_that_wait_hold_inference_back(intake, experience, monkeypatch)
 
 
 def test_closing_ends_every_wait(intake, experience, monkeypatch):
-    monkeypatch.setattr(intake_module, "_CAPACITY", 1)
+    monkeypatch.setattr(replay, "_CAPACITY", 1)
     intake.insert([0])
     wait_until(lambda: not intake._waiting, lambda: "the thread to take the first")
     intake.insert([1])

@@ -7,7 +7,7 @@ import tensorflow as tf
 from seed_rl.experience.base import ClosedError, Setup, UnrollConfig
 from seed_rl.experience.transition_table import Handle
 from seed_rl.networks.stacking import FrameStack
-from seed_rl.ops.n_step import n_step_targets
+from seed_rl.ops.returns import n_step_targets
 from seed_rl.types import ArraySpec
 from tests.experience.slow_transitions import CONFIG, SHAPE, assert_is, drawn, make
 from tests.threads import Thread

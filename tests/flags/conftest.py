@@ -7,7 +7,7 @@ import pytest
 
 from seed_rl.algorithms.options import AlgorithmOptions
 from seed_rl.environments.base import EnvironmentConfig
-from seed_rl.flags import choices, command_line, resolve, settings
+from seed_rl.flags import command_line, resolve, settings
 from seed_rl.options import option
 
 
@@ -52,6 +52,6 @@ def registries(monkeypatch):
         choices=lambda: ["greedy"],
         config_class=_lookup({"greedy": GreedyConfig}, "agent"),
     )
-    for module in (command_line, choices, resolve, settings):
+    for module in (command_line, settings, resolve, settings):
         monkeypatch.setattr(module, "environments", environments)
         monkeypatch.setattr(module, "algorithms", agents)

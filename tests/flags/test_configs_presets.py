@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from seed_rl.algorithms import registry as algorithms
-from seed_rl.flags.configs import configs_directory, find_preset
+from seed_rl.flags.flagfile import configs_directory, find_preset
 from seed_rl.launch.plan import make_plan, resolve_run
 
 NAMES = (

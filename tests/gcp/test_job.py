@@ -6,7 +6,7 @@ import pytest
 
 from gcp.job import make_requests, read_job
 from gcp.submit import describe
-from seed_rl.flags.configs import configs_directory
+from seed_rl.flags.flagfile import configs_directory
 from tests.odd_yaml import ODD
 
 SCENARIOS = sorted((configs_directory() / "gcp").glob("*.yaml"))

@@ -9,7 +9,7 @@ import pytest
 from seed_rl.commands import doctor
 from seed_rl.flags.definitions import option_names
 from seed_rl.flags.errors import UsageError
-from seed_rl.launch.launch_config import LocalConfig
+from seed_rl.launch.plan import LocalConfig
 from seed_rl.metrics.bottlenecks import Shares, diagnose, medians, report, table, watch
 from seed_rl.metrics.curves import periods_so_far
 from seed_rl.runs import lock, record

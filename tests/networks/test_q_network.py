@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.devices.precision import computing_in
+from seed_rl.devices.placement import computing_in
 from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.networks.q_network import NUM_COSINES, Head, QNetwork
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput

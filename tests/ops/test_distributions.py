@@ -3,7 +3,7 @@ import pytest
 import scipy.stats
 import tensorflow as tf
 
-from seed_rl.ops.distributions import MIN_STDDEV, distribution_for, log_normal_cdf
+from seed_rl.ops.distributions import MIN_STDDEV, bounds_of, distribution_for, log_normal_cdf
 from seed_rl.types import ArraySpec
 
 DISCRETE = ArraySpec((), "int32", (0,), (4,))
@@ -228,3 +228,17 @@ def test_log_normal_cdf_and_its_slope(x):
     np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-6)
     slope = np.exp(scipy.stats.norm.logpdf(x) - expected)
     np.testing.assert_allclose(tape.gradient(value, point), slope, rtol=2e-3, atol=1e-6)
+
+
+def test_each_component_has_its_own_bounds():
+    inf, most = np.inf, np.finfo(np.float32).max
+    bounds = bounds_of(ArraySpec((6,), "float32", (0, 100, -inf, -inf, 3, -most), (8, inf, -7, inf, 3, most)))
+    np.testing.assert_array_equal(bounds.middle, [4, 101, -8, 0, 3, 0])
+    np.testing.assert_array_equal(bounds.half_range, np.float32([4, 1, 1, 1, 1, most]))
+    np.testing.assert_array_equal(bounds.is_bounded, [1, 0, 0, 0, 0, 1])
+    np.testing.assert_array_equal(bounds.is_fixed, [0, 0, 0, 0, 1, 0])
+
+
+def test_a_lowest_value_above_the_highest_is_refused_by_its_component():
+    with pytest.raises(ValueError, match=r"Component 1 .* 2 to 1"):
+        bounds_of(ArraySpec((2,), "float32", (0.0, 2.0), (1.0, 1.0)))

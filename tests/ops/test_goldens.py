@@ -5,11 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seed_rl.ops.categorical_returns import project
-from seed_rl.ops.gae import gae, lambda_returns
-from seed_rl.ops.n_step import n_step_targets
-from seed_rl.ops.quantiles import quantile_huber_loss
 from seed_rl.ops.rescaling import rescale, undo_rescale
+from seed_rl.ops.return_distributions import project, quantile_huber_loss
+from seed_rl.ops.returns import gae, lambda_returns, n_step_targets
 from seed_rl.ops.vtrace import vtrace
 
 

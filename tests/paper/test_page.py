@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from seed_rl.flags.configs import configs_directory
+from seed_rl.flags.flagfile import configs_directory
 from seed_rl.paper import tables
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "paper.md").read_text(encoding="utf-8")

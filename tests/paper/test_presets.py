@@ -6,10 +6,9 @@ import functools
 import pytest
 
 from seed_rl.actor.actor_config import ActorConfig
-from seed_rl.flags.configs import configs_directory
+from seed_rl.flags.flagfile import configs_directory
 from seed_rl.flags.resolve import resolve
-from seed_rl.launch.launch_config import LocalConfig
-from seed_rl.launch.plan import resolve_run
+from seed_rl.launch.plan import LocalConfig, resolve_run
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.paper import tables
 from seed_rl.sweeps.space import read_space

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from seed_rl.algorithms import registry as algorithms
-from seed_rl.flags.configs import configs_directory
+from seed_rl.flags.flagfile import configs_directory
 from seed_rl.launch.plan import resolve_run
 from seed_rl.plotting.groups import (
     GameTask,

@@ -361,15 +361,15 @@ def test_all_learners_need_room(nodes, monkeypatch):
 @pytest.fixture
 def make_host(nodes, monkeypatch):
     """Makes hosts in this process, as if each were on the same node of a cluster."""
-    from seed_rl.cluster import host
+    from seed_rl.cluster import remote_child
 
     ray = unittest.mock.Mock()
     ray.util.get_node_ip_address.return_value = "127.0.0.1"
-    monkeypatch.setattr(host, "ray", ray)
+    monkeypatch.setattr(remote_child, "ray", ray)
     hosts = []
 
     def make():
-        hosts.append(host.Host())
+        hosts.append(remote_child.Host())
         return hosts[-1]
 
     yield make

@@ -34,13 +34,13 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
 # The server's loop ends after a while, and the address cannot be had again.
 WITH_A_SERVER_THAT_ENDS = """
 import asyncio
-from seed_rl.serving import listener, steady
+from seed_rl.serving import listener
 async def fail(core):
     await asyncio.sleep(2.0)
     raise RuntimeError("out of order")
 async def fail_again(listener):
     raise OSError("taken")
-steady._Core._request_call = fail
+listener._Core._request_call = fail
 listener.Listener._start_again = fail_again
 """
 

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from seed_rl.flags.configs import configs_directory
+from seed_rl.flags.flagfile import configs_directory
 from seed_rl.runs import record
 from tests.sweeps.conftest import load_study
 

@@ -10,13 +10,13 @@ import grpc
 import numpy as np
 
 from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.connection import Limits
 from seed_rl.serving.connections import Connections
 from seed_rl.serving.gateway import Gateway
 from seed_rl.serving.listener import Listener
 from seed_rl.serving.request import BadStep
 from seed_rl.serving.server import InferenceServer
 from seed_rl.serving.shared_memory import make_wake_up_set
-from seed_rl.serving.silence import Limits
 from seed_rl.types import ArraySpec, EnvironmentSpec
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import PROTOCOL_VERSION, SERVICE, EnvironmentDescription

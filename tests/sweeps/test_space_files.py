@@ -2,8 +2,8 @@
 
 import pytest
 
-from seed_rl.flags.configs import configs_directory
 from seed_rl.flags.errors import UsageError
+from seed_rl.flags.flagfile import configs_directory
 from seed_rl.launch.plan import resolve_run
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.sweeps.space import read_space

@@ -10,8 +10,8 @@ from signal import getsignal
 import pytest
 
 from seed_rl.commands import sweep
-from seed_rl.flags.configs import configs_directory
 from seed_rl.flags.errors import UsageError
+from seed_rl.flags.flagfile import configs_directory
 from seed_rl.runs import lock
 from seed_rl.sweeps import runner as runners
 from seed_rl.sweeps.runner import Runner

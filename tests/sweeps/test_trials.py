@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from seed_rl.flags.configs import configs_directory
 from seed_rl.flags.errors import UsageError
+from seed_rl.flags.flagfile import configs_directory
 from seed_rl.launch.plan import resolve_run
 from seed_rl.sweeps.space import read_space
 from seed_rl.sweeps.trials import Sweep, draw

@@ -7,8 +7,8 @@ from seed_rl.algorithms.actor_critic.algorithm import ActorCriticAlgorithm
 from seed_rl.algorithms.base import Losses
 from seed_rl.algorithms.rollout_parts import bootstrapped
 from seed_rl.experience.experience_config import WholeRolloutsConfig
-from seed_rl.ops.gae import gae
-from seed_rl.ops.masked import masked_normalize
+from seed_rl.ops.means import masked_normalize
+from seed_rl.ops.returns import gae
 from seed_rl.types import EnvironmentSpec, Sample
 
 

@@ -2,11 +2,11 @@
 
 import tensorflow as tf
 
-from seed_rl.algorithms.actor_critic.clipped import ClippedAlgorithm, Transitions
 from seed_rl.algorithms.appo.appo_config import APPOConfig
 from seed_rl.algorithms.base import Losses
+from seed_rl.algorithms.ppo.algorithm import ClippedAlgorithm, Transitions
 from seed_rl.networks.actor_critic import ActorCriticOutput
-from seed_rl.ops.gae import gae
+from seed_rl.ops.returns import gae
 from seed_rl.ops.vtrace import vtrace
 from seed_rl.types import EnvironmentSpec, Sample
 

@@ -12,9 +12,16 @@ import tensorflow as tf
 from seed_rl.algorithms.dqn.dqn_config import DQNConfig
 from seed_rl.networks.q_network import QNetwork
 from seed_rl.ops import draws
-from seed_rl.ops.categorical_returns import cross_entropy, entropy, project, support
-from seed_rl.ops.quantiles import huber, midpoints, quantile_huber_loss
 from seed_rl.ops.rescaling import rescale, undo_rescale
+from seed_rl.ops.return_distributions import (
+    cross_entropy,
+    entropy,
+    huber,
+    midpoints,
+    project,
+    quantile_huber_loss,
+    support,
+)
 
 # Float32 `[B]` each: what is minimized, and a transition's error, which is also its priority.
 Loss = tuple[tf.Tensor, tf.Tensor]

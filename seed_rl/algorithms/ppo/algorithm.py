@@ -1,13 +1,88 @@
-"""The PPO algorithm: epochs of clipped updates on rollouts (Schulman et al., 2017, algorithm 1)."""
+"""PPO: epochs of clipped updates on rollouts (Schulman et al., 2017); and the loss that APPO shares."""
+
+from typing import NamedTuple
 
 import tensorflow as tf
 
-from seed_rl.algorithms.actor_critic.clipped import ClippedAlgorithm, Transitions
+from seed_rl.algorithms.actor_critic.algorithm import ActorCriticAlgorithm
 from seed_rl.algorithms.base import Epochs, Losses
-from seed_rl.algorithms.ppo.ppo_config import PPOConfig
+from seed_rl.algorithms.ppo.ppo_config import ClippedConfig, PPOConfig
 from seed_rl.algorithms.rollout_parts import bootstrapped, last_step, parts_of
-from seed_rl.ops.gae import gae
+from seed_rl.networks.actor_critic import ActorCriticOutput
+from seed_rl.ops.means import masked_normalize
+from seed_rl.ops.returns import gae
 from seed_rl.types import AgentOutput, EnvironmentSpec, Sample
+
+
+def clipped_policy_loss(log_ratio: tf.Tensor, advantages: tf.Tensor, clip: float) -> tf.Tensor:
+    """`-min(r A, clip(r, 1 - epsilon, 1 + epsilon) A)` (equation 7), for each action; any shape.
+
+    `log_ratio` is the log of r: the probability of the action now, over that when it was chosen.
+    """
+    ratio = tf.exp(log_ratio)
+    clipped = tf.clip_by_value(ratio, 1.0 - clip, 1.0 + clip)
+    return -tf.minimum(ratio * advantages, clipped * advantages)
+
+
+def value_loss(values: tf.Tensor, targets: tf.Tensor, old_values: tf.Tensor, clip: float | None) -> tf.Tensor:
+    """Half the squared error of values; any shape.
+
+    With `clip`, the larger one of this and of the error of values limited to `old_values` +- `clip`, so that
+    moving farther does not pay (not in the paper, but in its authors' code; Engstrom et al.,
+    "Implementation Matters in Deep Policy Gradients", 2020, section 3).
+    `old_values` are those when the actions were chosen; the limit is in units of (scaled) returns.
+    """
+    errors = tf.square(targets - values)
+    if clip is not None:
+        limited = old_values + tf.clip_by_value(values - old_values, -clip, clip)
+        errors = tf.maximum(errors, tf.square(targets - limited))
+    return 0.5 * errors
+
+
+class Transitions(NamedTuple):
+    """Inputs of the loss for T transitions of B unrolls; `[T, B]`, float32 where nothing else is noted.
+
+    action: `[T, B, ...]`. behaviour: `[T, B, P]`, parameters of the policy that chose it. old_values: the
+    baseline then. advantages: before normalization. targets: of the baseline. valid: bool, whether the
+    transition is experience.
+    """
+
+    action: tf.Tensor
+    behaviour: tf.Tensor
+    old_values: tf.Tensor
+    advantages: tf.Tensor
+    targets: tf.Tensor
+    valid: tf.Tensor
+
+
+class ClippedAlgorithm(ActorCriticAlgorithm):
+    """Limits how far one batch moves policy and values."""
+
+    _config: ClippedConfig
+
+    def _clipped_losses(self, output: ActorCriticOutput, transitions: Transitions) -> Losses:
+        """Clipped policy gradient, baseline and entropy terms (Schulman et al., 2017, equation 9).
+
+        `output` is the network's for the transitions.
+        """
+        distribution, clipping = self._distribution, self._config.clipping
+        policy, values, valid = output.policy_parameters, output.baseline, transitions.valid
+        advantages = transitions.advantages
+        if self._config.normalize_advantages:
+            advantages = masked_normalize(advantages, valid)
+        old_log_prob = distribution.log_prob(transitions.behaviour, transitions.action)
+        log_ratio = distribution.log_prob(policy, transitions.action) - old_log_prob
+        log_ratio = tf.where(valid, log_ratio, 0.0)
+        old_values, targets = transitions.old_values, transitions.targets
+        terms = {
+            "policy_gradient_loss": clipped_policy_loss(log_ratio, advantages, clipping.clip_ratio),
+            "baseline_loss": value_loss(values, targets, old_values, clipping.clip_value),
+            "entropy": distribution.entropy(policy),
+            "kl_old_new": distribution.kl(transitions.behaviour, policy),
+            "value": values,
+            "clipped_share": tf.cast(tf.abs(tf.exp(log_ratio) - 1.0) > clipping.clip_ratio, tf.float32),
+        }
+        return self._losses(terms, old_values, targets, valid)
 
 
 class PPO(ClippedAlgorithm):

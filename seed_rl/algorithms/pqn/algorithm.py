@@ -2,17 +2,15 @@
 
 import tensorflow as tf
 
-from seed_rl.algorithms.base import LOSS, Algorithm, Epochs, Losses, Objective
-from seed_rl.algorithms.discrete import num_actions
-from seed_rl.algorithms.epsilon_greedy import EpsilonGreedyPolicy
+from seed_rl.algorithms.base import LOSS, Algorithm, Epochs, Losses, Objective, num_actions
 from seed_rl.algorithms.pqn.pqn_config import PQNConfig
+from seed_rl.algorithms.q_learning import EpsilonGreedyPolicy, annealed_epsilon
 from seed_rl.algorithms.rollout_parts import bootstrapped, last_step, parts_of
 from seed_rl.experience.base import UnrollConfig
 from seed_rl.networks.q_network import Head, QNetwork
-from seed_rl.ops.exploration import annealed_epsilon
-from seed_rl.ops.gae import lambda_returns
-from seed_rl.ops.masked import masked_mean
-from seed_rl.ops.rewards import clip_reward
+from seed_rl.ops.means import masked_mean
+from seed_rl.ops.rescaling import clip_reward
+from seed_rl.ops.returns import lambda_returns
 from seed_rl.types import AgentOutput, EnvironmentSpec, Sample
 
 

@@ -5,18 +5,20 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from seed_rl.algorithms.base import LOSS, Algorithm, Losses, Objective
-from seed_rl.algorithms.discrete import num_actions, num_training_envs
-from seed_rl.algorithms.epsilon_greedy import EpsilonGreedyPolicy
+from seed_rl.algorithms.base import LOSS, Algorithm, Losses, Objective, num_actions, num_training_envs
+from seed_rl.algorithms.q_learning import (
+    EpsilonGreedyPolicy,
+    copy_weights,
+    copy_weights_when_due,
+    observe_in_all,
+    training_epsilons,
+)
 from seed_rl.algorithms.r2d2.r2d2_config import R2D2Config
-from seed_rl.algorithms.target_network import copy_weights, copy_weights_when_due, observe_in_all
 from seed_rl.experience.base import UnrollConfig
 from seed_rl.networks.q_network import Head, QNetwork
-from seed_rl.ops.exploration import training_epsilons
-from seed_rl.ops.masked import masked_mean
-from seed_rl.ops.n_step import n_step_targets
-from seed_rl.ops.rescaling import rescale, undo_rescale
-from seed_rl.ops.rewards import clip_reward
+from seed_rl.ops.means import masked_mean
+from seed_rl.ops.rescaling import clip_reward, rescale, undo_rescale
+from seed_rl.ops.returns import n_step_targets
 from seed_rl.types import AgentOutput, EnvironmentSpec, EnvOutput, Nest, Sample
 
 

@@ -9,19 +9,16 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from seed_rl.algorithms.base import Algorithm, Losses, Objective
-from seed_rl.algorithms.discrete import num_training_envs
-from seed_rl.algorithms.sac.actions import actions_for
-from seed_rl.algorithms.sac.policy import SACPolicy
+from seed_rl.algorithms.base import Algorithm, Losses, Objective, num_training_envs
+from seed_rl.algorithms.q_learning import copy_weights, observe_in_all
+from seed_rl.algorithms.sac.policy import SACPolicy, actions_for
 from seed_rl.algorithms.sac.sac_config import SACConfig
-from seed_rl.algorithms.target_network import copy_weights, observe_in_all
 from seed_rl.experience.base import UnrollConfig
 from seed_rl.networks.actor_critic import PolicyNetwork
 from seed_rl.networks.twin_critics import TwinCritics
 from seed_rl.ops import draws
-from seed_rl.ops.masked import masked_mean
-from seed_rl.ops.replicas import num_replicas, part_of_batch
-from seed_rl.ops.rewards import clip_reward
+from seed_rl.ops.means import masked_mean, num_replicas, part_of_batch
+from seed_rl.ops.rescaling import clip_reward
 from seed_rl.types import EnvironmentSpec, EnvOutput, Nest, Sample
 
 # The names of the objectives.

@@ -5,7 +5,7 @@ import tensorflow as tf
 from seed_rl.algorithms.actor_critic.algorithm import ActorCriticAlgorithm
 from seed_rl.algorithms.base import Losses
 from seed_rl.algorithms.vtrace.vtrace_config import VTraceConfig
-from seed_rl.ops.masked import masked_normalize
+from seed_rl.ops.means import masked_normalize
 from seed_rl.ops.vtrace import vtrace
 from seed_rl.types import EnvironmentSpec, Sample
 

@@ -21,11 +21,10 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 from seed_rl.environments import function_file
 from seed_rl.environments.action_mask import masked
-from seed_rl.environments.base import Info, Suite, hint, nearest, repeat_actions
+from seed_rl.environments.base import Info, KwargsConfig, Suite, hint, nearest, repeat_actions
 from seed_rl.environments.failures import foreign, foreign_reset
-from seed_rl.environments.statistics import without_statistics
+from seed_rl.environments.specs import without_statistics
 from seed_rl.environments.suites import old_gym
-from seed_rl.environments.suites.kwargs import KwargsConfig
 from seed_rl.environments.vector import OneOf
 from seed_rl.messages import how_to_install
 from seed_rl.options import option

@@ -11,11 +11,73 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.base import EnvironmentConfig, Suite, hint
 from seed_rl.environments.specs import NUM_WORDS, VOCABULARY_SIZE, hash_words
-from seed_rl.environments.suites import dmlab_levels
 from seed_rl.environments.suites.level_cache import open_level_cache
 from seed_rl.options import option
+
+# Of the engine's name for a level.
+PREFIX = "contributed/dmlab30/"
+
+# 28 levels are for training and for the final test. Two come as a pair: the `_train` variant, and the `_test`
+# variant, which shows what the first one holds out. The set counts 30 tasks, so a pair is one task.
+_PAIRS = ("rooms_collect_good_objects", "rooms_exploit_deferred_effects")
+
+# In the published order; each pair is listed under the name that its variants share.
+TASKS = (
+    *_PAIRS,
+    "rooms_select_nonmatching_object",
+    "rooms_watermaze",
+    "rooms_keys_doors_puzzle",
+    "language_select_described_object",
+    "language_select_located_object",
+    "language_execute_random_task",
+    "language_answer_quantitative_question",
+    "lasertag_one_opponent_small",
+    "lasertag_three_opponents_small",
+    "lasertag_one_opponent_large",
+    "lasertag_three_opponents_large",
+    "natlab_fixed_large_map",
+    "natlab_varying_map_regrowth",
+    "natlab_varying_map_randomized",
+    "skymaze_irreversible_path_hard",
+    "skymaze_irreversible_path_varied",
+    "psychlab_arbitrary_visuomotor_mapping",
+    "psychlab_continuous_recognition",
+    "psychlab_sequential_comparison",
+    "psychlab_visual_search",
+    "explore_object_locations_small",
+    "explore_object_locations_large",
+    "explore_obstructed_goals_small",
+    "explore_obstructed_goals_large",
+    "explore_goal_locations_small",
+    "explore_goal_locations_large",
+    "explore_object_rewards_few",
+    "explore_object_rewards_many",
+)
+
+
+def level(game: str, held_out: bool) -> str:
+    """The name of a level, without the prefix.
+
+    Args:
+      game: a task or a level, with or without the prefix `contributed/dmlab30/`; for a pair, any name.
+      held_out: whether it is the level that DMLab-30 tests on, whose name scores are published under, or the
+        level that an agent trains on.
+
+    Raises:
+      ValueError: DMLab-30 has no such level; the message lists the nearest names.
+    """
+    name = game.removeprefix(PREFIX)
+    is_of_a_pair = any(name in (f"{pair}_train", f"{pair}_test") for pair in _PAIRS)
+    task = name.rpartition("_")[0] if is_of_a_pair else name
+    if task not in TASKS:
+        choice = hint(name, TASKS, "; docs/dmlab.md lists them")
+        raise ValueError(f"--game={game} is not a level of DMLab-30{choice}.")
+    if task not in _PAIRS:
+        return task
+    return f"{task}_test" if held_out else f"{task}_train"
+
 
 # DMLab-30's evaluation mixes this into every seed, so that it does not play levels seen in training.
 EVALUATION_MIXER_SEED = 0x600D5EED
@@ -90,7 +152,7 @@ class DmlabConfig(EnvironmentConfig):
 
     def validate(self) -> None:
         """Checks the level's name and the frame size."""
-        dmlab_levels.level(self.game, held_out=False)
+        level(self.game, held_out=False)
         for name, size in (("width", self.width), ("height", self.height)):
             if size % 4:
                 raise ValueError(
@@ -101,7 +163,7 @@ class DmlabConfig(EnvironmentConfig):
     @property
     def level(self) -> str:
         """The level that is played, by the engine's name for it."""
-        return dmlab_levels.PREFIX + dmlab_levels.level(self.game, self.hold_out_levels)
+        return PREFIX + level(self.game, self.hold_out_levels)
 
     @property
     def engine_settings(self) -> dict[str, str]:

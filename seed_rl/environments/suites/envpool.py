@@ -15,9 +15,8 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from seed_rl.environments.base import EnvironmentConfig, Suite, hint
+from seed_rl.environments.base import EnvironmentConfig, KwargsConfig, Suite, hint
 from seed_rl.environments.failures import foreign
-from seed_rl.environments.suites.kwargs import KwargsConfig
 from seed_rl.environments.vector import RESET_MASK, SEEDS, OneOf
 from seed_rl.messages import how_to_install
 from seed_rl.options import option

@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS
+from seed_rl.algorithms.q_learning import copy_weights
 from seed_rl.algorithms.r2d2.algorithm import R2D2
 from seed_rl.algorithms.r2d2.r2d2_config import R2D2Config
-from seed_rl.algorithms.target_network import copy_weights
 from seed_rl.types import ArraySpec, EnvironmentSpec, Sample
 from tests.algorithms.objectives import loss_of
 from tests.algorithms.q_learning import (
