@@ -42,7 +42,6 @@ from seed_rl.flags.flagfile import expand_flagfiles, in_parts
 from seed_rl.flags.settings import ALGORITHM, DEFAULT, FLAG, PRESET, Settings
 from seed_rl.launch.probe import found, probe
 from seed_rl.options import Options
-from seed_rl.runs import record
 
 DEFAULT_ENVIRONMENT, DEFAULT_AGENT = "atari", "vtrace"
 
@@ -354,6 +353,8 @@ def _with_seed_of_run(settings: Settings) -> Settings:
     logdir, seed = settings.values.get("logdir"), settings.values.get("seed")
     if logdir is None or seed is None:
         return settings
+    from seed_rl.runs import record  # Actors have no use for it.
+
     try:
         recorded = record.read(logdir).learner_settings["seed"]
     except ValueError:  # There is no run, or `record.check` refuses it.

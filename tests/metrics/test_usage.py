@@ -112,20 +112,6 @@ def test_a_learner_that_has_ended_uses_nothing(start):
     assert use.take()["learner_cpu_cores"] == 0.0
 
 
-class Clock:
-    """Clock with a time that the test sets."""
-
-    now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
 @pytest.fixture
 def waits(clock):
     return Waits("for_this", "for_that", clock=clock)
