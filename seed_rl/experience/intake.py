@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from seed_rl.experience.base import Closable
-from seed_rl.metrics.usage import INTAKE_FOR_UNROLLS, Waits
+from seed_rl.metrics.idle_time import INTAKE_FOR_UNROLLS, Waits
 from seed_rl.types import Unroll
 
 # Unrolls that may wait. More would only take memory: sooner or later, inference has to wait anyway.

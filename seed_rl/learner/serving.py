@@ -12,8 +12,8 @@ from seed_rl.experience.base import ClosedError, Experience
 from seed_rl.inference.core import Core
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.team import Team
+from seed_rl.metrics.idle_time import INFERENCE_FOR_REQUESTS
 from seed_rl.metrics.run import RunMetrics
-from seed_rl.metrics.usage import INFERENCE_FOR_REQUESTS
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.connections import Connections
 from seed_rl.serving.request import Request
