@@ -87,7 +87,8 @@ TENSORFLOW_FREE_MODULES = (
     "seed_rl.serving.batcher",
     "seed_rl.learner.learner_config",
     "seed_rl.training.training_config",
-    "seed_rl.metrics.usage",
+    "seed_rl.metrics.cpu",
+    "seed_rl.metrics.idle_time",
 )
 
 MAX_FILE_LINES = 400

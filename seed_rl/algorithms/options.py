@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
-from seed_rl.experience.experience_config import ReplayConfig, TransitionReplayConfig
 from seed_rl.networks.images import MIN_IMAGE_SIZE, is_image, turned_shape
 from seed_rl.options import Options
 from seed_rl.types import ArraySpec, EnvironmentSpec, flatten_spec
@@ -101,8 +100,7 @@ class AlgorithmOptions(Options):
     @classmethod
     def has_replay(cls) -> bool:
         """Whether the algorithm learns from replay, and so draws each agent step several times."""
-        kinds = cls.parts().values()
-        return any(issubclass(kind, ReplayConfig | TransitionReplayConfig) for kind in kinds)
+        return "replay_ratio" in cls.defaults()
 
 
 def kind_of(spec: EnvironmentSpec) -> Kind:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seed_rl.metrics.usage import Waits
+from seed_rl.metrics.idle_time import Waits
 from seed_rl.options import Options, option
 from seed_rl.types import EnvOutput, Nest, Sample, Unroll
 

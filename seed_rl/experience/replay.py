@@ -14,7 +14,7 @@ from seed_rl.experience.priorities import Draws, SumTree
 from seed_rl.experience.rate_limiter import LimitedReplay
 from seed_rl.experience.thread_pool import Helpers, default_threads
 from seed_rl.experience.unroll_store import UnrollStore
-from seed_rl.metrics.usage import INTAKE_FOR_UNROLLS, Waits
+from seed_rl.metrics.idle_time import INTAKE_FOR_UNROLLS, Waits
 from seed_rl.types import Unroll
 
 # Memory that an entry takes besides its blobs, and a blob besides its bytes: a tuple, integers, slots in

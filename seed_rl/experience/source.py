@@ -9,7 +9,7 @@ import optree
 import tensorflow as tf
 
 from seed_rl.experience.base import Batch, Experience
-from seed_rl.metrics.usage import PREFETCH_FOR_EXPERIENCE, Waits
+from seed_rl.metrics.idle_time import PREFETCH_FOR_EXPERIENCE, Waits
 from seed_rl.types import Sample
 
 _log = logging.getLogger(__name__)

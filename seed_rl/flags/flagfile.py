@@ -70,10 +70,8 @@ def expand_flagfiles(args: Iterable[str]) -> list[str]:
     return [arg for _, lines in in_parts(args) for arg in lines]
 
 
-def in_parts(args: Iterable[str], passed_over: Collection[str] = ()) -> list[tuple[str, list[str]]]:
+def in_parts(args: Iterable[str]) -> list[tuple[str, list[str]]]:
     """The arguments in order: the lines of each flagfile with its path, and those between them with ''.
-
-    Lines in files that set the flags in `passed_over` are skipped.
 
     Raises:
       UsageError: a file cannot be read, contains a line that is not a flag, or includes itself.
@@ -92,10 +90,13 @@ def in_parts(args: Iterable[str], passed_over: Collection[str] = ()) -> list[tup
             path = next(rest, "")
         if not path:
             raise UsageError("--flagfile needs a path: --flagfile=PATH.")
-        lines = _read(find_config(path, "**/*.flags"), including=())
-        parts.append((path, [line for line in lines if _bare_name(line, passed_over) not in passed_over]))
-        parts.append(("", []))
+        parts += [(path, _read(find_config(path, "**/*.flags"), including=())), ("", [])]
     return [part for part in parts if part[1]]
+
+
+def without(lines: Iterable[str], names: Collection[str]) -> list[str]:
+    """The lines of a flagfile but those that set flags with these names."""
+    return [line for line in lines if _bare_name(line, names) not in names]
 
 
 def _flagfile_path(arg: str) -> str | None:

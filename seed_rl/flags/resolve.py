@@ -36,11 +36,10 @@ from seed_rl.flags.command_line import (
 )
 from seed_rl.flags.definitions import define_options, option_names, whole_number
 from seed_rl.flags.errors import UsageError, usage_errors
-from seed_rl.flags.flagfile import configs_directory, expand_flagfiles, find_preset, in_parts
+from seed_rl.flags.flagfile import configs_directory, expand_flagfiles, find_preset, in_parts, without
 from seed_rl.flags.settings import ALGORITHM, DEFAULT, FLAG, PRESET, Settings, check_choices
 from seed_rl.launch.probe import found, probe
 from seed_rl.options import Options
-from seed_rl.runs import record
 
 DEFAULT_ENVIRONMENT, DEFAULT_AGENT = "atari", "vtrace"
 
@@ -100,7 +99,8 @@ def resolve(
       SystemExit: with code 0, after printing, for `--help`, `--helpfull` and `--explain`.
     """
     args = name_positional(argv[1:], _POSITIONAL if launching else _POSITIONAL[: 2 if with_agent else 1])
-    expanded = expand_flagfiles(args)
+    parts = in_parts(args)
+    expanded = [arg for _, lines in parts for arg in lines]
     environment, name, own = _names(expanded, launching, is_complete=expanded != args)
     has_file = own is not None or expanded != args
     check_choices(environment, name)
@@ -115,7 +115,7 @@ def resolve(
         end_with_help(description, layers.flag_values, expanded, "" if is_all else _MORE[with_agent])
     if with_agent:
         _check_chosen(environment, agent)
-    layers.take_arguments(args)
+    layers.take_arguments(parts)
     if own:
         return layers.settings()
     if agent:
@@ -195,11 +195,11 @@ class _Layers:
         self._environment, self._agent = environment, agent
         self._origins: dict[str, str] = {}
         define_general(self.flag_values, with_agent, launches)
-        self._general = set(self.flag_values)
+        self._general, self._given = set(self.flag_values), set[str]()
         with usage_errors():
-            environment_class = environments.suite(environment).config_class if environment else None
-            agent_class = algorithms.config_class(agent) if agent else None
-        self._classes = [kind for kind in (*options, environment_class, agent_class) if kind]
+            self._environment_class = environments.suite(environment).config_class if environment else None
+            self._agent_class = agent_class = algorithms.config_class(agent) if agent else None
+        self._classes = [kind for kind in (*options, self._environment_class, agent_class) if kind]
         for config_class in self._classes:
             define_options(config_class, self.flag_values, leave_out.get(config_class, ()))
         if agent_class is not None:
@@ -210,18 +210,17 @@ class _Layers:
         """Lays down the preset for an environment and an agent or variant, or else computed defaults."""
         if not any(scan(args, ("environment", "game", "total_environment_frames")).values()):
             launching.tell(_NOTHING_CHOSEN)
-        _check_count(environment, args)
+        self._check_count(args)
         chosen = [f"--environment={environment}", *args]
         game = scan(args, ("game",))["game"]
         preset = find_preset(launching.configs or configs_directory(), environment, name, game)
-        if preset and not _is_for_others(preset, chosen, launching.probed):
-            for _, lines in in_parts([f"--flagfile={preset}"], self._skipped):
-                self._parse(f"{PRESET}{preset.parent.name}/{preset.name}", lines)
+        lines = expand_flagfiles([f"--flagfile={preset}"]) if preset else []
+        if preset and not _is_for_others(lines, chosen, launching.probed):
+            self._parse(f"{PRESET}{preset.parent.name}/{preset.name}", without(lines, self._skipped))
             return
-        with usage_errors():
-            easier = environments.suite(environment).config_class.easier
+        assert self._environment_class is not None and self._agent_class is not None
+        easier = self._environment_class.easier
         self._set("environment", easier)
-        assert self._agent is not None
         try:
             with usage_errors():
                 config = scan_environment(chosen, easier)
@@ -231,9 +230,7 @@ class _Layers:
                 return
             raise
         kind = kind_of(probed.spec)
-        with usage_errors():
-            options = algorithms.config_class(self._agent)
-        if needed := options.refusal(kind.action):
+        if needed := self._agent_class.refusal(kind.action):
             able = [a for a in algorithms.names() if not algorithms.config_class(a).refusal(kind.action)]
             raise UsageError(
                 f"--agent={self._agent} needs {needed}, and {environment} has {kind.action} actions; "
@@ -252,10 +249,10 @@ class _Layers:
         for name in own.values.keys() & set(self.flag_values):
             self._set(own.origins.get(name, DEFAULT), {name: own.values[name]})
 
-    def take_arguments(self, args: Sequence[str]) -> None:
+    def take_arguments(self, parts: Sequence[tuple[str, list[str]]]) -> None:
         """Lays down the command line. Lines in its flagfiles for flags of other commands are skipped."""
-        for path, part in in_parts(args, self._skipped):
-            self._parse(path or FLAG, part)
+        for path, lines in parts:
+            self._given |= self._parse(path or FLAG, without(lines, self._skipped) if path else lines)
 
     def fit(self, tell: Callable[[str], object]) -> None:
         """Makes sizes fit the number of environments, unless the command line has them."""
@@ -264,7 +261,7 @@ class _Layers:
         num_envs = (
             values["num_actors"] * per_actor if values.get("num_actors") else values.get("num_envs") or 0
         )
-        free = [name for name in _FITTED if name in values and not self._is_given(name)]
+        free = [name for name in _FITTED if name in values and name not in self._given]
         for name in free if num_envs else ():
             old = values[name]
             if name == "num_eval_envs":
@@ -287,51 +284,43 @@ class _Layers:
         origins = {name: self._origins.get(name, DEFAULT) for name in names}
         return Settings(self._environment or "", self._agent, values, origins)
 
-    def _is_given(self, name: str) -> bool:
-        """Whether the command line or a flagfile in it has set a flag."""
-        return bool(self.flag_values[name].present)
-
     def _set(self, origin: str, values: Mapping[str, Any]) -> None:
         for name in values.keys() & set(self.flag_values):
             self.flag_values[name].value = values[name]
             self._origins[name] = origin
 
-    def _parse(self, origin: str, args: Sequence[str]) -> None:
-        """Lays down arguments, which must be flags."""
-        before = {name: self.flag_values[name].present for name in self.flag_values}
+    def _parse(self, origin: str, args: Sequence[str]) -> set[str]:
+        """Lays down arguments, which must be flags; returns the names of these."""
+        for name in self.flag_values:
+            self.flag_values[name].present = 0
         chosen = f"environment {self._environment}" if self._environment else ""
         rest = parse_flags(
             args, self.flag_values, f"{chosen} and agent {self._agent}" if self._agent else chosen
         )
         if rest:
             raise UsageError(f"The argument {rest[0]!r} is not a flag; flags are written --name=value.")
-        for name, present in before.items():
-            if self.flag_values[name].present != present:
-                self._origins[name] = origin
-            if origin.startswith(PRESET):
-                self.flag_values[name].present = 0
+        found = {name for name in self.flag_values if self.flag_values[name].present}
+        self._origins |= dict.fromkeys(found, origin)
+        return found
+
+    def _check_count(self, args: Sequence[str]) -> None:
+        """Refuses a game in the place of the number of actors (UsageError)."""
+        count = scan(args, ("num_actors",))["num_actors"]
+        if count is not None and whole_number(count) is None and "game" in self.flag_values:
+            raise UsageError(
+                f"--num_actors={count} is not valid; it must be a whole number, and a game is written "
+                f"--game={count}."
+            )
 
 
-def _check_count(environment: str, args: Sequence[str]) -> None:
-    """Refuses a game in the place of the number of actors (UsageError)."""
-    count = scan(args, ("num_actors",))["num_actors"]
-    is_number = count is None or whole_number(count) is not None
-    if not is_number and "game" in option_names(environments.suite(environment).config_class):
-        raise UsageError(
-            f"--num_actors={count} is not valid; it must be a whole number, and a game is written "
-            f"--game={count}."
-        )
-
-
-def _is_for_others(preset: Path, chosen: Sequence[str], probed: Probed | None) -> bool:
-    """Whether a preset is for a game whose observations or actions are of another kind than the chosen one's.
+def _is_for_others(lines: Sequence[str], chosen: Sequence[str], probed: Probed | None) -> bool:
+    """Whether the game of a preset, by its lines, has observations or actions of another kind than here.
 
     Games of gym have nothing in common; somebody's own may be any of them.
 
     Raises:
       UsageError: the chosen game's environment cannot be made.
     """
-    lines = expand_flagfiles([f"--flagfile={preset}"])
     here = [*lines, *chosen]
     if scan(lines, ("game",)) == scan(here, ("game",)) or asks_help(chosen):
         return False
@@ -352,6 +341,8 @@ def _with_seed_of_run(settings: Settings) -> Settings:
     logdir, seed = settings.values.get("logdir"), settings.values.get("seed")
     if logdir is None or seed is None:
         return settings
+    from seed_rl.runs import record  # Actors have no use for it.
+
     try:
         recorded = record.read(logdir).learner_settings["seed"]
     except ValueError:  # There is no run, or `record.check` refuses it.

@@ -20,7 +20,7 @@ from seed_rl.inference.rows import Rows
 from seed_rl.inference.streams import OVER, WAITS, Turns, overflow, problems, too_large
 from seed_rl.messages import log_failure, one_line
 from seed_rl.metrics.batches import BatchMetrics
-from seed_rl.metrics.usage import INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING
+from seed_rl.metrics.idle_time import INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.request import Answer, BadStep, Request, ServedGroup
 from seed_rl.types import EnvironmentSpec

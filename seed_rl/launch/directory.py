@@ -111,7 +111,7 @@ def made_directory(plan: Plan, function: tuple[Path, bytes] | None = None) -> It
         raise UsageError(f"--logdir={plan.logdir} cannot be created ({error.strerror}).") from None
     try:
         if function is not None:
-            _write(*function)
+            _write(*function, is_private=True)
         _write(run.settings, plan.settings.to_json().encode())
         yield
     finally:
@@ -134,10 +134,11 @@ def _says_little(log: Path) -> bool:
     return len([line for line in lines if not is_stage(line)]) <= 1
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, content: bytes, is_private: bool = False) -> None:
     try:
         with replacing(path) as file:
-            os.fchmod(file.fileno(), 0o600)
+            if is_private:
+                os.fchmod(file.fileno(), 0o600)
             file.write(content)
     except OSError as error:
         raise UsageError(f"{path} cannot be written ({reason(error)}); choose another --logdir.") from None

@@ -29,15 +29,15 @@ from seed_rl.learner.serving import Lockstep, Serving, make_unroll_core
 from seed_rl.learner.team import Team
 from seed_rl.messages import UnsavedError, warn
 from seed_rl.metrics.batches import BatchMetrics, PolicyLag
+from seed_rl.metrics.cpu import RunCpu
 from seed_rl.metrics.health import Health
-from seed_rl.metrics.progress import ProgressDisplay
-from seed_rl.metrics.usage import (
+from seed_rl.metrics.idle_time import (
     INTAKE_FOR_UNROLLS,
     PREFETCH_FOR_EXPERIENCE,
     TRAINING_FOR_BATCH,
-    RunCpu,
     Waits,
 )
+from seed_rl.metrics.progress import ProgressDisplay
 from seed_rl.metrics.writer import MetricsWriter, Periods
 from seed_rl.seeds import derived_seed
 from seed_rl.serving.listener import NotServingError

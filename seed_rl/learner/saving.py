@@ -12,7 +12,7 @@ from seed_rl.files import set_aside
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.team import Team
 from seed_rl.messages import reason
-from seed_rl.metrics.episodes import RunMetrics
+from seed_rl.metrics.run import RunMetrics
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.training.checkpoint import Checkpointer
 from seed_rl.training.checkpoint_files import WRITE_ERRORS

@@ -24,8 +24,8 @@ from seed_rl.inference.unrolls import UnrollCodec
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.team import Team
 from seed_rl.metrics.batches import BatchMetrics
-from seed_rl.metrics.episodes import RunMetrics
-from seed_rl.metrics.usage import INFERENCE_FOR_REQUESTS
+from seed_rl.metrics.idle_time import INFERENCE_FOR_REQUESTS
+from seed_rl.metrics.run import RunMetrics
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.connections import Connections
 from seed_rl.serving.request import Request

@@ -6,8 +6,8 @@ from typing import Any
 
 from seed_rl.devices.hosts import REDUCTION_ERRORS, Agreement, Collective
 from seed_rl.hosts.peers import Peers
-from seed_rl.metrics.episodes import RunMetrics, over_hosts
-from seed_rl.metrics.usage import TRAINING_FOR_HOSTS, Waits
+from seed_rl.metrics.idle_time import TRAINING_FOR_HOSTS, Waits
+from seed_rl.metrics.run import RunMetrics, over_hosts
 from seed_rl.serving.listener import Listener
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from seed_rl.metrics.usage import INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING, Waits
+from seed_rl.metrics.idle_time import INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING, Waits
 from seed_rl.serving.request import Request
 
 # A stream that has sent nothing for longer is taken for one that has ended.

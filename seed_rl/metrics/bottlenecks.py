@@ -13,7 +13,7 @@ from typing import Any
 
 from seed_rl.messages import warn
 from seed_rl.metrics.curves import periods_so_far
-from seed_rl.metrics.usage import (
+from seed_rl.metrics.idle_time import (
     INFERENCE_FOR_REQUESTS,
     INFERENCE_FOR_TRAINING,
     INTAKE_FOR_UNROLLS,

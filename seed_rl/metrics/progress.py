@@ -19,7 +19,7 @@ from typing import Any
 from seed_rl.messages import Guard, discard
 from seed_rl.metrics.curves import TextCurve, can_draw
 from seed_rl.metrics.episodes import OWN
-from seed_rl.metrics.usage import stage_waits
+from seed_rl.metrics.idle_time import stage_waits
 
 _MOST_OWN = 3  # Metrics of the environment's own; the line is to stay readable.
 

@@ -17,7 +17,7 @@ from seed_rl.environments.suites.classic import PICKLE
 from seed_rl.files import read_json, write_atomically
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.messages import say
-from seed_rl.metrics.usage import processor
+from seed_rl.metrics.cpu import processor
 from seed_rl.options import Options
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.signature import signature

@@ -7,7 +7,7 @@ import pytest
 from seed_rl.experience import replay
 from seed_rl.experience.base import ClosedError
 from seed_rl.experience.replay import Intake
-from seed_rl.metrics.usage import INTAKE_FOR_UNROLLS, Waits
+from seed_rl.metrics.idle_time import INTAKE_FOR_UNROLLS, Waits
 from tests.threads import Thread
 from tests.waiting import DEADLINE_SECS, wait_until
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 from seed_rl.experience import source
 from seed_rl.experience.base import Batch, ClosedError, Experience
 from seed_rl.experience.source import Source
-from seed_rl.metrics.usage import PREFETCH_FOR_EXPERIENCE, Waits
+from seed_rl.metrics.idle_time import PREFETCH_FOR_EXPERIENCE, Waits
 from seed_rl.types import AgentOutput, EnvOutput, Sample
 from tests.threads import Thread
 from tests.waiting import DEADLINE_SECS, wait_until

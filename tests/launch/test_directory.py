@@ -194,6 +194,10 @@ def test_an_environment_function_is_private_and_goes_if_the_run_never_begins(tmp
     with directory.made_directory(plan_of(logdir), (file, b"function")):
         assert file.read_bytes() == b"function"
         assert file.stat().st_mode & 0o777 == 0o600
+        settings, other = RunDirectory(logdir).settings, tmp_path / "other"
+        other.touch()
+        assert settings.stat().st_mode == other.stat().st_mode  # Like all else in a directory that is shared.
+        other.unlink()
     assert list(tmp_path.rglob("*")) == ([logdir] if is_there else [])
 
 

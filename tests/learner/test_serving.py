@@ -13,7 +13,7 @@ from seed_rl.experience.base import ClosedError
 from seed_rl.learner import serving
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.serving import Lockstep, Serving
-from seed_rl.metrics.episodes import RunMetrics
+from seed_rl.metrics.run import RunMetrics
 from seed_rl.serving.request import Request, ServedGroup
 from seed_rl.serving.server import InferenceServer
 from seed_rl.wire.protocol import EnvironmentDescription

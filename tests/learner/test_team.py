@@ -4,7 +4,7 @@ import json
 
 from seed_rl.hosts.peers import Peers
 from seed_rl.learner.team import Team
-from seed_rl.metrics.episodes import RunMetrics
+from seed_rl.metrics.run import RunMetrics
 from seed_rl.serving.listener import Listener
 from seed_rl.wire.hosts import SERVICE, LearnerHosts
 

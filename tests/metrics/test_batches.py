@@ -17,20 +17,6 @@ from tests.threads import Thread
 from tests.waiting import DEADLINE_SECS, wait_until
 
 
-class Clock:
-    """Clock with a time that the test sets."""
-
-    now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
 @pytest.fixture
 def metrics(clock):
     return BatchMetrics(clock)

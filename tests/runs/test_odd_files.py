@@ -10,7 +10,7 @@ from seed_rl.environments.suites.catch import CatchConfig
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.metrics.bottlenecks import report
 from seed_rl.metrics.curves import curve, final_return, periods_so_far, read_periods
-from seed_rl.metrics.usage import INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING, TRAINING_FOR_BATCH
+from seed_rl.metrics.idle_time import INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING, TRAINING_FOR_BATCH
 from seed_rl.plotting.picture import draw_runs
 from seed_rl.runs import record
 

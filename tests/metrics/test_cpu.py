@@ -1,17 +1,16 @@
-"""Idle time of threads by a clock of the test, and CPU use of real processes, busy and waiting ones."""
+"""CPU use of real processes, busy and waiting ones."""
 
 import contextlib
 import os
 import subprocess
 import sys
-import threading
 
 import psutil
 import pytest
 
-from seed_rl.metrics import usage
-from seed_rl.metrics.usage import RunCpu, Waits
-from tests.waiting import DEADLINE_SECS, wait_until
+from seed_rl.metrics import cpu
+from seed_rl.metrics.cpu import RunCpu
+from tests.waiting import wait_until
 
 BUSY = "while True: pass"
 IDLE = "input()"
@@ -81,18 +80,18 @@ def test_gateways_are_the_learners_children(start):
 
 def test_the_cores_of_a_container_are_those_it_may_use(tmp_path, monkeypatch):
     limit = tmp_path / "cpu.max"
-    monkeypatch.setattr(usage, "_CGROUP_LIMIT", limit)
-    all_cores = usage.available_cores()
+    monkeypatch.setattr(cpu, "_CGROUP_LIMIT", limit)
+    all_cores = cpu.available_cores()
     assert all_cores >= 1
     limit.write_text("max 100000\n")
-    assert usage.available_cores() == all_cores
+    assert cpu.available_cores() == all_cores
     limit.write_text("50000 100000\n")
-    assert usage.available_cores() == 0.5
+    assert cpu.available_cores() == 0.5
     assert "machine_cpu_cores" not in RunCpu().take()  # Other processes' use is not in this part.
 
 
 def test_the_machines_use_is_at_most_all_of_it(monkeypatch):
-    monkeypatch.setattr(usage, "available_cores", lambda: float(psutil.cpu_count()))
+    monkeypatch.setattr(cpu, "available_cores", lambda: float(psutil.cpu_count()))
     use = RunCpu()
     taken = wait_until(lambda: (t := use.take()).get("machine_cpu_cores", 0.0) > 0.0 and t, "some use")
     assert taken["machine_cpu_cores"] <= taken["machine_cores"]
@@ -110,75 +109,3 @@ def test_a_learner_that_has_ended_uses_nothing(start):
     process.kill()
     process.wait()
     assert use.take()["learner_cpu_cores"] == 0.0
-
-
-class Clock:
-    """Clock with a time that the test sets."""
-
-    now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def waits(clock):
-    return Waits("for_this", "for_that", clock=clock)
-
-
-def wait(waits, clock, name, until):
-    with waits(name):
-        clock.now = until
-
-
-def test_shares_are_of_the_time_since_the_first_wait_and_then_of_each_period(waits, clock):
-    assert waits.take() == {}
-    clock.now = 10.0
-    wait(waits, clock, "for_this", 11.0)
-    clock.now = 12.0
-    wait(waits, clock, "for_that", 12.5)
-    clock.now = 14.0
-    assert waits.take() == {"for_this": 0.25, "for_that": 0.125}
-    clock.now = 18.0
-    assert waits.take() == {"for_this": 0.0, "for_that": 0.0}
-
-
-def test_a_wait_in_progress_counts_in_every_period_that_it_is_part_of(waits, clock):
-    with waits("for_this"):
-        for clock.now in (3.0, 5.0):
-            assert waits.take() == {"for_this": 1.0, "for_that": 0.0}
-        clock.now = 6.0
-    clock.now = 9.0
-    assert waits.take() == {"for_this": 0.25, "for_that": 0.0}
-
-
-def test_a_thread_that_never_waits_counts_from_its_beginning(waits, clock):
-    waits.begin()
-    clock.now = 3.0
-    waits.begin()  # Once is enough.
-    clock.now = 4.0
-    assert waits.take() == {"for_this": 0.0, "for_that": 0.0}
-
-
-def test_shares_are_means_over_threads(waits, clock):
-    waiting, over = threading.Event(), threading.Event()
-
-    def other():
-        with waits("for_this"):
-            waiting.set()
-            assert over.wait(DEADLINE_SECS)
-
-    thread = threading.Thread(target=other, daemon=True)
-    thread.start()
-    assert waiting.wait(DEADLINE_SECS)
-    waits.begin()
-    clock.now = 2.0
-    wait(waits, clock, "for_that", 4.0)
-    assert waits.take() == {"for_this": 0.5, "for_that": 0.25}
-    over.set()
-    thread.join(DEADLINE_SECS)
