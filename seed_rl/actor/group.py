@@ -110,7 +110,7 @@ class EpisodeStatistics:
 
     def __init__(self, num_envs: int):
         self._returns, self._agent_steps = np.zeros(num_envs), np.zeros(num_envs, np.int64)
-        self._shows_last = np.zeros(num_envs, bool)
+        self._shows_last, self._has_shown = np.zeros(num_envs, bool), False
 
     def update(self, env: EnvOutput, infos: Sequence[dict[Any, Any]]) -> list[pb.Episode]:
         """Adds what one `BatchedEnvironment.step` returned (not `reset`).
@@ -119,20 +119,18 @@ class EpisodeStatistics:
           The episodes that ended at this step, in environment order.
         """
         rewards: Any = env.reward
-        if any(_RAW_REWARD in info for info in infos if info):
-            rewards = [raw_reward(*one) for one in zip(rewards.tolist(), infos, strict=True)]
-        before = self._shows_last
-        self._shows_last = env.truncated.copy()
-        if any(_IS_SHOWN in info for info in infos if info):
-            self._shows_last |= [_IS_SHOWN in info for info in infos]
-        ended = env.done | self._shows_last
-        if np.count_nonzero(before):  # They were reset: no action was executed.
-            rewards, ended = np.where(before, 0.0, rewards), ended & ~before
-            self._agent_steps -= before
+        before, ended = self._shows_last, env.done | env.truncated
+        if self._has_shown or any(infos) or np.count_nonzero(ended):
+            if any(_RAW_REWARD in info for info in infos):
+                rewards = [raw_reward(*one) for one in zip(rewards.tolist(), infos, strict=True)]
+            self._shows_last = env.truncated | [_IS_SHOWN in info for info in infos]
+            self._has_shown = bool(self._shows_last.any())
+            ended |= self._shows_last
+            if before.any():  # They were reset: no action was executed.
+                rewards, ended = np.where(before, 0.0, rewards), ended & ~before
+                self._agent_steps -= before
         self._returns += rewards
         self._agent_steps += 1
-        if not np.count_nonzero(ended):
-            return []
         return [episode for i in np.flatnonzero(ended).tolist() if (episode := self._ended(i, infos[i]))]
 
     def _ended(self, index: int, info: dict[Any, Any]) -> pb.Episode | None:

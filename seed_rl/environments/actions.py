@@ -153,8 +153,9 @@ def random_actions(space: spaces.Space, seed: int, most: int) -> list[Any]:
 
 def _decode_discrete(num_values: int, start: np.ndarray, actions: np.ndarray) -> list[Any]:
     """Decodes N wire actions of Discrete; raises ValueError if one is out of range."""
-    if not actions.astype(np.uint64).max() < num_values:  # Negative numbers are large, too.
-        value = next(value for value in actions.tolist() if not 0 <= value < num_values)
+    values = actions.tolist()
+    if not 0 <= min(values) <= max(values) < num_values:
+        value = next(value for value in values if not 0 <= value < num_values)
         raise ValueError(f"The action {value} is out of range; it must be 0 to {num_values - 1}.")
     return list(actions.astype(start.dtype) + start)
 

@@ -1,16 +1,14 @@
 """Handles environments that fail: reports each failure, and replaces them a limited number of times."""
 
-import contextlib
 import dataclasses
 import itertools
 import logging
-import math
 import os
 import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -44,44 +42,35 @@ class Deadline:
     It interrupts Python code and whatever a signal interrupts: sleeps, locks, sockets, pipes. Native code
     that never returns to Python is not interrupted. In other threads there is no limit.
 
-    As a context it limits one call. Many short calls share a timer: within `timing`, each sets `since` before
-    and after it.
+    As a context it limits the calls within. Each adds to `calls` before it begins, has the whole limit, and
+    may take a tenth more.
 
     Attributes:
-      since: when the call in progress has begun, by `time.monotonic`; infinite between calls.
+      calls: the number of calls that have begun.
     """
 
     def __init__(self, seconds: float):
         self._seconds = seconds if threading.current_thread() is threading.main_thread() else 0.0
-        self.since = math.inf
+        self.calls = 0
+        self._ticking = (-1, 0.0)  # The call at the last tick of the timer, and the time of its first one.
         if self._seconds:
-            signal.signal(signal.SIGALRM, self._expired)
+            signal.signal(signal.SIGALRM, self._tick)
 
     def __enter__(self) -> None:
-        self.since = time.monotonic()
-        self._start(self._seconds)
+        self.calls += 1
+        if self._seconds:
+            signal.setitimer(signal.ITIMER_REAL, self._seconds / 10, self._seconds / 10)
 
     def __exit__(self, *_: object) -> None:
-        self.since = math.inf
-        self._start(0.0)
+        if self._seconds:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
 
-    @contextlib.contextmanager
-    def timing(self) -> Iterator[None]:
-        """Surrounds calls of which each has the whole limit, and may take a tenth more."""
-        self._start(self._seconds / 10)
-        try:
-            yield
-        finally:
-            self.since = math.inf
-            self._start(0.0)
-
-    def _start(self, seconds: float) -> None:
-        """Starts the timer, or stops it."""
-        if self._seconds:  # Again and again, in case an interruption is lost in a destructor or a callback.
-            signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
-
-    def _expired(self, signum: int, frame: FrameType | None) -> None:
-        if time.monotonic() - self.since >= self._seconds:
+    def _tick(self, signum: int, frame: FrameType | None) -> None:
+        """Interrupts a call, again and again: destructors and callbacks lose an exception."""
+        now = time.monotonic()
+        if self._ticking[0] != self.calls:
+            self._ticking = self.calls, now
+        if now - self._ticking[1] > 0.95 * self._seconds:
             raise HungError(f"did not return within {self._seconds:g} s (--env_step_timeout_secs)")
 
 
@@ -307,15 +296,12 @@ class Watched:
         return self.env
 
     def step(self, action: Any) -> Any:
-        """Result of `env.step`, or the error that it raised; to be called within `Deadline.timing`."""
-        deadline = self._deadline
+        """Result of `env.step`, or the error that it raised; to be called within the deadline."""
+        self._deadline.calls += 1
         try:
-            deadline.since = time.monotonic()
             return self.env.step(action)
         except BaseException as error:  # Also SystemExit, and what bindings to other languages raise.
             return error
-        finally:
-            deadline.since = math.inf
 
     def reset(self, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
         """Result of `env.reset`, with those of the two arguments that are given; raises its errors."""

@@ -11,13 +11,15 @@ from seed_rl.environments.actions import random_actions
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.failures import NO_FAILURES, Deadline, FailureConfig, Fault, Watched
-from seed_rl.environments.reading import owned_step, parts, start_of_episode, together
+from seed_rl.environments.reading import LARGEST_NUMBER, owned_step, parts, start_of_episode, together
 from seed_rl.environments.specs import check_spaces
 from seed_rl.seeds import derived_seed
 
 # In place of what a step returned: the environment must be reset instead.
 _RESET = object()
+_PENDING = object()
 _FALSE = np.False_
+_DICTS, _REWARDS = frozenset((dict,)), frozenset((float, int, np.float64, np.float32))
 
 
 class SingleEnvironments(BatchedEnvironment):
@@ -46,6 +48,7 @@ class SingleEnvironments(BatchedEnvironment):
         self._has_rows, array = self._readers[0].is_bare, self._readers[0].array
         self._rows = np.empty((self.num_envs, *array.shape), array.dtype)
         self._row_of = [self._rows[index, ...] for index in range(self.num_envs)]
+        self._has_ends = True  # Whether `done` or `truncated` may be set.
         self._must_reset = [False] * self.num_envs  # Those whose last step was truncated.
         self._is_void = [False] * self.num_envs  # Those whose episode has random actions in it.
 
@@ -61,49 +64,81 @@ class SingleEnvironments(BatchedEnvironment):
             self._play_at_random(index, actions)
 
     def _step(self, actions: np.ndarray) -> list[dict[Any, Any]]:
-        outcomes, are_rows = self._play(self._decode(actions))
-        infos = self._write_together(outcomes, are_rows)
-        if infos is None:
-            infos = [self._write_outcome(index, outcome) for index, outcome in enumerate(outcomes)]
-        return infos
-
-    def _play(self, actions: Sequence[Any]) -> tuple[list[Any], bool]:
-        """Steps the environments; returns what each returned or raised, in memory of ours.
-
-        Also returns whether all observations, which are plain arrays as in their space, are in `_rows`, and
-        no episode ends: the fast way. An environment may change later what it has returned, and share it with
-        others, so it is copied before the next one steps.
-        """
+        decoded = self._decode(actions)
+        rewards: list[Any] = []
+        infos: list[Any] = []
         outcomes: list[Any] = []
-        with self._deadline.timing():
-            if self._has_rows and True not in self._must_reset and self._play_rows(actions, outcomes):
-                return outcomes, True
+        with self._deadline:
+            is_plain = self._has_rows and True not in self._must_reset
+            if is_plain and self._play_rows(decoded, rewards, infos, outcomes):
+                if self._write_rows(rewards, infos):
+                    return infos
+                outcomes = _regular(self._row_of, rewards, infos)
             for index in range(len(outcomes), self.num_envs):
                 must_reset, watched = self._must_reset[index], self._watched[index]
-                outcomes.append(_RESET if must_reset else owned_step(watched.step(actions[index])))
-        return outcomes, False
+                outcomes.append(_RESET if must_reset else owned_step(watched.step(decoded[index])))
+        found = self._write_together(outcomes)
+        return [self._write_outcome(*one) for one in enumerate(outcomes)] if found is None else found
 
-    def _play_rows(self, actions: Sequence[Any], outcomes: list[Any]) -> bool:
-        """Steps environments the fast way, as `_play`, until one returns anything else; whether none does."""
-        rows, shape, dtype = self._row_of, self._rows.shape[1:], self._rows.dtype
-        for watched, action, row in zip(self._watched, actions, rows, strict=True):
-            outcome = watched.step(action)
-            try:
-                array, _, terminated, truncated, _ = outcome
-                goes_on = terminated is False or terminated is _FALSE
-                if not (goes_on and (truncated is False or truncated is _FALSE)):
+    def _play_rows(
+        self, actions: Sequence[Any], rewards: list[Any], infos: list[Any], outcomes: list[Any]
+    ) -> bool:
+        """Steps the environments the fast way: while they return plain arrays as in their space, and go on.
+
+        An environment may change later what it has returned, and share it with others, so the observation is
+        copied into its row before the next one steps.
+
+        Args:
+          actions: of the environments.
+          rewards: gets their rewards.
+          infos: gets their info dicts.
+          outcomes: gets what each has returned or raised, up to the first that does anything else.
+
+        Returns:
+          Whether none did; then `outcomes` stays empty.
+        """
+        shape, dtype, deadline = self._rows.shape[1:], self._rows.dtype, self._deadline
+        outcome: Any = _PENDING
+        try:
+            for watched, action, row in zip(self._watched, actions, self._row_of, strict=True):
+                deadline.calls += 1
+                outcome = watched.env.step(action)
+                array, reward, terminated, truncated, info = outcome
+                if terminated is not False and terminated is not _FALSE:
+                    break
+                if truncated is not False and truncated is not _FALSE:
                     break
                 if type(array) is not np.ndarray or array.dtype is not dtype or array.shape != shape:
                     break
-            except Exception:  # It is no sequence of five, or an error.
-                break
-            row[...] = array
-            outcomes.append(outcome)
-        else:
-            return True
-        outcomes[:] = [(row, *others) for row, (_, *others) in zip(rows, outcomes, strict=False)]
-        outcomes.append(owned_step(outcome))
+                row[...] = array
+                rewards.append(reward)
+                infos.append(info)
+                outcome = _PENDING
+            else:
+                return True
+        except BaseException as error:  # Also SystemExit, and what bindings to other languages raise.
+            outcome = error if outcome is _PENDING else outcome  # Or that is no sequence of five.
+        outcomes += [*_regular(self._row_of, rewards, infos), owned_step(outcome)]
         return False
+
+    def _write_rows(self, rewards: list[Any], infos: list[Any]) -> bool:
+        """Writes steps of which none ends an episode, and whose observations are in `_rows`.
+
+        Returns:
+          Whether they are written; if not, a reward, an info or an observation has a fault, or is unusual.
+        """
+        if not (_REWARDS.issuperset(map(type, rewards)) and _DICTS.issuperset(map(type, infos))):
+            return False
+        try:
+            if not sum(map(abs, rewards)) <= LARGEST_NUMBER:  # Also if one is NaN.
+                return False
+            self._buffers[0][:] = self._readers[0].checked(self._rows)
+        except (Fault, OverflowError):
+            return False
+        self._reward[:] = rewards
+        if self._has_ends:
+            self._done[:] = self._truncated[:] = self._has_ends = False
+        return True
 
     def _play_at_random(self, index: int, actions: Sequence[Any]) -> None:
         """Takes random actions in the episode that has just started, then calls the observation its first.
@@ -114,7 +149,7 @@ class SingleEnvironments(BatchedEnvironment):
         env = watched.env
         for action in actions:
             self._agent_steps, self._is_void[index] = self._agent_steps + 1, True
-            with self._deadline.timing():
+            with self._deadline:
                 outcome = owned_step(watched.step(action))
             self._write_outcome(index, outcome)
             if self._must_reset[index]:
@@ -124,23 +159,18 @@ class SingleEnvironments(BatchedEnvironment):
         self._agent_steps = end
         self._write_ends(index, 0.0, True, False)
 
-    def _write_together(self, outcomes: list[Any], are_rows: bool) -> list[dict[Any, Any]] | None:
+    def _write_together(self, outcomes: list[Any]) -> list[dict[Any, Any]] | None:
         """Writes the steps of all environments at once, in a fraction of the time of writing them one by one.
-
-        `are_rows` is whether the observations are in `_rows`.
 
         Returns:
           Their info dicts; None if a step ends an episode or is not valid, and each must be written alone.
         """
-        found = together(outcomes, are_rows)
+        found = together(outcomes)
         if found is None:
             return None
         observations, rewards, infos = found
         try:
-            if are_rows:
-                arrays = [self._readers[0].of_batch(self._rows, self.num_envs)]
-            else:
-                arrays = [read(observations) for read in self._readers]
+            arrays = [read(observations) for read in self._readers]
         except Fault:
             return None
         self._reward[:] = rewards
@@ -203,7 +233,13 @@ class SingleEnvironments(BatchedEnvironment):
 
     def _write_ends(self, index: int, reward: Any, done: bool, truncated: bool) -> None:
         self._reward[index], self._done[index], self._truncated[index] = reward, done, truncated
+        self._has_ends = True
         self._must_reset[index] = truncated
+
+
+def _regular(rows: Sequence[np.ndarray], rewards: list[Any], infos: list[Any]) -> list[Any]:
+    """Results of steps that end no episode, of as many environments as there are rewards."""
+    return [(*one, False, False, info) for *one, info in zip(rows, rewards, infos, strict=False)]
 
 
 def _make(suite: Suite, config: EnvironmentConfig, seed: int, failures: int) -> gymnasium.Env:
