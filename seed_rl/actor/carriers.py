@@ -136,7 +136,7 @@ class Memory:
 
     def receive(self) -> Sequence[tuple[int, memoryview | bytes]]:
         """Waits for actions; see `Transport.receive`."""
-        numbers = self._link.wait(QUIET_SECS)
+        numbers = self._link.wait()
         is_over = numbers is None or END in numbers
         if is_over or not numbers:
             data = self._stream.receive(_REASON_SECS if is_over else 0.0)

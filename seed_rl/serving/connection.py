@@ -334,11 +334,9 @@ def check_step(
     """
     if not num_groups:
         refuse("A step came before the Ready of its connection.")
-    refuse(problem("Step", "group", number, num_groups - 1))
-    try:
-        size.check(records, num_envs)
-    except ValueError as error:
-        raise Refusal(_INVALID, str(error)) from None
+    if not 0 <= number < num_groups:
+        refuse(problem("Step", "group", number, num_groups - 1))
+    refuse(size.problem(records, num_envs))
     if not episodes:
         return
     for episode in episodes:

@@ -29,17 +29,14 @@ class RecordSize(NamedTuple):
     most_episodes: int = 1
     what: str = "A step"
 
-    def check(self, data: bytes | memoryview, num_envs: int) -> None:
-        """Refuses a request with the wrong number of bytes.
-
-        Raises:
-          ValueError: the number of bytes is wrong; one sentence.
-        """
-        if len(data) != num_envs * self.record_bytes:
-            raise ValueError(
-                f"{self.what} of {num_envs} environments must be {num_envs * self.record_bytes} bytes "
-                f"({self.record_bytes} each), not {len(data)}."
-            )
+    def problem(self, data: bytes | memoryview, num_envs: int) -> str:
+        """Reason that a request's number of bytes is wrong, in one sentence; empty if it is right."""
+        if len(data) == num_envs * self.record_bytes:
+            return ""
+        return (
+            f"{self.what} of {num_envs} environments must be {num_envs * self.record_bytes} bytes "
+            f"({self.record_bytes} each), not {len(data)}."
+        )
 
 
 class StepCodec:
@@ -105,7 +102,8 @@ class StepCodec:
           ValueError: the number of bytes is wrong, `done` and `truncated` are not 0 or 1 or are both 1, or a
             reward or an observation is not finite; one sentence.
         """
-        self.size.check(data, num_envs)
+        if sentence := self.size.problem(data, num_envs):
+            raise ValueError(sentence)
         for env, (reward, done, truncated) in enumerate(self._header.iter_unpack(data)):
             if not math.isfinite(reward):
                 raise _not_finite("reward", env)

@@ -7,7 +7,6 @@ import contextlib
 import fcntl
 import mmap
 import os
-import select
 import socket
 import struct
 import sys
@@ -45,6 +44,8 @@ _SIZE_BYTES = 4
 # The learner answers at once, unless it is frozen.
 _CONNECT_SECS = 5.0
 _MOST_BYTES_SAID = 1_000
+
+_LONGEST_WAIT = struct.pack("ll", 1, 0)  # A second, as C's timeval.
 
 
 def is_supported() -> bool:
@@ -188,10 +189,10 @@ class WakeUps:
         except OSError:
             return False
 
-    def receive(self) -> Sequence[int] | None:
+    def receive(self, flags: int = socket.MSG_DONTWAIT) -> Sequence[int] | None:
         """The numbers that have come, without waiting; None: the connection has ended."""
         try:
-            data = self._link.recv(_MOST_BYTES_READ, socket.MSG_DONTWAIT)
+            data = self._link.recv(_MOST_BYTES_READ, flags)
         except BlockingIOError:
             return ()
         except OSError:
@@ -242,8 +243,8 @@ class MemoryLink(WakeUps):
             except OSError as error:
                 raise NoMemoryError(f"the learner cannot be reached on this machine: {error}") from None
             at_failure.pop_all()
-        self._poll = select.poll()
-        self._poll.register(self._link, select.POLLIN)
+        self._link.settimeout(None)  # The system's own limit takes one call less than Python's.
+        self._link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _LONGEST_WAIT)
         self.parts = [Part(mapped, group, layout) for group in range(num_groups)]
 
     def _connect(self, memory: pb.Memory) -> mmap.mmap:
@@ -261,9 +262,9 @@ class MemoryLink(WakeUps):
         finally:
             os.close(descriptors[0])
 
-    def wait(self, timeout_secs: float) -> Sequence[int] | None:
-        """Waits for `receive`; nothing if no number comes within `timeout_secs`."""
-        return self.receive() if self._poll.poll(1e3 * timeout_secs) else ()
+    def wait(self) -> Sequence[int] | None:
+        """Waits for `receive`; nothing if no number comes within a second."""
+        return self.receive(0)
 
 
 def _round_up(number: int, multiple: int) -> int:

@@ -187,7 +187,7 @@ class Player:
 
     def _receive(self):
         if self.link:
-            numbers = self.link.wait(0.1)
+            numbers = self.link.wait()
             if numbers is None or END in numbers:
                 return None
             return [(number, bytes(self.link.parts[number].actions)) for number in numbers]
