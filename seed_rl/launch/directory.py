@@ -18,7 +18,6 @@ from seed_rl.metrics.progress import is_stage
 from seed_rl.runs import record
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.lock import check_free
-from seed_rl.runs.record import changes, check, described, is_complete, run_identity
 
 _TOTAL = "total_environment_frames"
 
@@ -28,25 +27,26 @@ def check_directory(plan: Plan) -> None:
 
     A complete run must have been trained with the same settings.
     """
-    logdir, settings, mine = str(plan.logdir), plan.settings, plan.settings.agent_config()
+    logdir, settings, agent = str(plan.logdir), plan.settings, plan.settings.agent_config()
+    environment = settings.environment_config()
     with usage_errors():
-        check(logdir, run_identity(settings.environment, settings.environment_config(), settings.agent, mine))
+        record.check(logdir, record.run_identity(settings.environment, environment, settings.agent, agent))
         check_free(logdir)
-        if is_complete(logdir, plan.total_environment_frames, plan.stop_at_return):
-            learner = settings.read(LearnerConfig)
-            changed = changes(logdir, {"learner": learner.to_dict(), "agent": mine.to_dict()})
-            if changed:
-                raise ValueError(
-                    f"--logdir={logdir} has a complete run with other settings ({described(changed)}); use "
-                    "another --logdir, or its settings; in Python, overwrite=True starts anew."
-                )
+        if not record.is_complete(logdir, plan.total_environment_frames, plan.stop_at_return):
+            return
+        learner = settings.read(LearnerConfig)
+        changed = record.changes(logdir, {"learner": learner.to_dict(), "agent": agent.to_dict()})
+        if changed:
+            raise ValueError(
+                f"--logdir={logdir} has a complete run with other settings ({record.described(changed)}); "
+                "use another --logdir, or its settings; in Python, overwrite=True starts anew."
+            )
 
 
 def set_aside(logdir: Path) -> None:
     """Renames the directory of a run, if there is one, to the next free NAME.1, NAME.2, ..., and reports it.
 
-    Raises:
-      UsageError: a learner is using it, or it cannot be renamed.
+    UsageError: a learner is using it, or it cannot be renamed.
     """
     if not RunDirectory(logdir).record.is_file():
         return
@@ -63,7 +63,7 @@ def set_aside(logdir: Path) -> None:
 
 def is_done(plan: Plan, argv: Sequence[str]) -> bool:
     """Whether there is nothing left to train, which is logged; `argv` is the launcher's command line."""
-    if not is_complete(plan.logdir, plan.total_environment_frames, plan.stop_at_return):
+    if not record.is_complete(plan.logdir, plan.total_environment_frames, plan.stop_at_return):
         return False
     with usage_errors():
         total = record.read(str(plan.logdir)).learner_settings["total_environment_frames"]
@@ -98,10 +98,7 @@ def made_directory(plan: Plan, function: tuple[Path, bytes] | None = None) -> It
     its own, which only this user can read.
 
     A run has begun when its learner has written run.json. Logs of more than a line stay, and so does the
-    directory; a single line has been quoted (`run.supervise`).
-
-    Raises:
-      UsageError: it cannot be made.
+    directory; a single line has been quoted (`run.supervise`). UsageError: it cannot be made.
     """
     run = RunDirectory(plan.logdir)
     made = [path for path in (run.path, *run.path.parents) if not path.exists()]

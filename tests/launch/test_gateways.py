@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from seed_rl.launch.gateways import Gateways, gateway_commands
-from seed_rl.launch.watch import Timing
+from seed_rl.launch.watch import Gateways, Timing, gateway_commands
 from seed_rl.wire.security import SecurityConfig
 from tests.launch.alive import alive
 from tests.waiting import wait_until
