@@ -55,7 +55,8 @@ def load(directory: Path, identity: dict[str, Any], writes: bool = True) -> optu
     except Exception as error:  # Optuna relies on what it wrote itself, so damage can raise anything.
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(
-            f"{path} cannot be read ({reason}); put back a copy of it, or use another --logdir."
+            f"{path} cannot be read ({reason}); it is damaged, or of another version of seed_rl: put back a "
+            "copy of it, or use another --logdir."
         ) from None
     if found := differences(study.user_attrs.get(_IDENTITY, identity), identity):
         raise ValueError(

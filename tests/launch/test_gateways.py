@@ -54,19 +54,12 @@ def start(tmp_path):
 
 
 def test_stop_ends_them_all_and_a_second_stop_does_nothing(start):
-    gateways, pids = start(FOR_EVER, FOR_EVER)
+    gateways, pids = start(FOR_EVER, STUBBORN)
     running = [*pids(0, 1), *pids(1, 1)]
     assert sorted(gateways.pids) == sorted(running)
     gateways.stop()
     assert not any(map(alive, running))
     gateways.stop()
-
-
-def test_one_that_ignores_the_end_is_killed(start):
-    gateways, pids = start(STUBBORN)
-    (pid,) = pids(0, 1)
-    gateways.stop()
-    assert not alive(pid)
 
 
 def test_one_that_ends_starts_again_and_the_others_go_on(start, capfd):
@@ -80,22 +73,17 @@ def test_one_that_ends_starts_again_and_the_others_go_on(start, capfd):
     assert "gateway 0 was ended by SIGKILL; restart 1." in said
 
 
-def test_those_that_run_are_known(start):
+def test_one_that_cannot_run_is_tried_again_and_those_that_run_are_known(start, capfd):
     gateways, pids = start(FOR_EVER, "sys.exit(2)")
     pids(0, 1)
-    addresses = ["first", "second"]
+    addresses, said = ["first", "second"], []
     wait_until(lambda: gateways.live(addresses) == ["first"], lambda: gateways.live(addresses))
-
-
-def test_one_that_cannot_run_is_tried_again_and_each_restart_is_said(start, capfd):
-    start("sys.exit(2)")
-    said = []
 
     def text():
         said.append(capfd.readouterr().err)
         return "".join(said)
 
-    wait_until(lambda: "gateway 0 ended with exit code 2; restart 3." in text(), text)
+    wait_until(lambda: "gateway 1 ended with exit code 2; restart 3." in text(), text)
 
 
 def test_commands_have_the_learners_security():

@@ -135,15 +135,12 @@ def test_bad_input_is_refused_before_anything_starts(configs, args, words):
     assert words in str(caught.value)
 
 
-def test_the_default_address_is_private_short_and_removed():
+def test_the_default_address_is_private_removed_and_short_enough_for_all_learners(monkeypatch):
     with plan.private_server_address() as address:
         directory = Path(address.removeprefix("unix:")).parent
         assert stat.S_IMODE(os.stat(directory).st_mode) == 0o700
         assert len(address.removeprefix("unix:").encode()) < 108
     assert not directory.exists()
-
-
-def test_there_is_room_for_the_sockets_of_all_learners(monkeypatch):
     with tempfile.TemporaryDirectory(dir="/tmp") as short:
         room = plan._SOCKET_PATH_BYTES - len(f"{short}//seed_rl_12345678/learner.sock")
         tight = Path(short) / ("x" * room)
