@@ -62,23 +62,14 @@ def test_the_reason_is_what_the_user_needs(message, expected):
     assert reason(ValueError(message)) == expected
 
 
-def test_a_long_path_does_not_hide_the_reason():
+def test_long_texts_keep_their_ends_and_control_characters_are_escaped(capsys):
     found = reason(ValueError(f"{_PREFIX}{_PATH}; No space left on device [Op:SaveV2]"))
     assert found.startswith("/long/") and found.endswith("; No space left on device")
     assert len(found) == 200
-
-
-def test_a_sentence_is_one_line_whatever_is_in_it(capsys):
-    say("actor 0 failed (x\nseed_rl: Training is complete.\r\x1b[2K)")
-    assert capsys.readouterr().err == (
-        "seed_rl: actor 0 failed (x\\nseed_rl: Training is complete.\\r\\x1b[2K)\n"
-    )
-
-
-def test_the_last_line_of_output_is_escaped_and_cut():
     assert last_line(b"first\nlast \xff\r\x1b[K\n \n") == "last \ufffd\\r\\x1b[K"
-    assert last_line(b"\n") == ""
-    assert len(last_line(b"x" * 65536)) == 500
+    assert (last_line(b"\n"), len(last_line(b"x" * 65536))) == ("", 500)
+    say("next (x\nseed_rl: complete.\r\x1b[2K):", "a\x1b[2Jb\nc")
+    assert capsys.readouterr().err == "seed_rl: next (x\\nseed_rl: complete.\\r\\x1b[2K):\n  a\\x1b[2Jb\\nc\n"
 
 
 def test_a_record_of_a_log_is_one_line_and_keeps_its_traceback():

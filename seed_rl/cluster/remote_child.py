@@ -154,7 +154,6 @@ class RemoteChild(Child):
     def start(self) -> None:
         """Kills what is left of an earlier start, then requests a place and starts the command there."""
         self.kill()
-        self.starts += 1
         self._started_at = time.monotonic()
         self._host = self._place()  # If this fails, the exit code of the previous start stays.
         self.lost = self._answered = False

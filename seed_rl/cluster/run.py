@@ -130,17 +130,17 @@ def run(plan: Plan, config: ClusterConfig, credentials: Credentials | None) -> i
     Raises:
       UsageError: a learner cannot be started on any node, or no port is free there.
     """
-    timing, crashes = Timing(), 0
+    timing, crashes, num_gateways = Timing(), 0, plan.settings.values["num_gateways"]
     restarts = Restarts(timing)
     taken: set[int] = set()
     while True:
-        with _placed(config, len(plan.learners), plan.num_gateways, taken) as (hosts, places):
+        with _placed(config, len(plan.learners), num_gateways, taken) as (hosts, places):
             learners, actors = _children(plan, config, credentials, hosts, [p.address for p in places])
             for learner, place in zip(learners, places, strict=True):
                 say(f"{learner.name} is at {place.address}.")
             life = Life(learners, actors, timing)
             code = life.run()
-        found = set(_taken_ports(learners, places, plan.num_gateways, code))
+        found = set(_taken_ports(learners, places, num_gateways, code))
         taken |= found
         sentence = "" if life.asked_to_stop else _why_again(learners, code, life.loss, found)
         if not sentence:

@@ -44,7 +44,6 @@ class Child:
     Attributes:
       name: its name in messages.
       log: the file on this machine that its output is appended to; None: it shares this process's output.
-      starts: how many times it was started.
       plays: whether it is a learner or an actor, whose exit codes 0 and 2 count only with their reports.
     """
 
@@ -64,7 +63,6 @@ class Child:
         """
         self.name = name
         self.log = log
-        self.starts = 0
         self.plays = plays
         self._command, self._private = list(command), private and str(private)
         self._env = {**os.environ, **(env or {})}
@@ -77,7 +75,6 @@ class Child:
     def start(self) -> None:
         """Kills what is left of an earlier start, then starts the command; the log is continued."""
         self.kill()
-        self.starts += 1
         self._started_at = time.monotonic()
         if self._link is not None:
             self._link.close()
@@ -127,15 +124,10 @@ class Child:
         """Seconds since the latest start."""
         return time.monotonic() - self._started_at
 
-    def has_reported(self, word: bytes) -> bool:
-        """Whether the command has sent a line with this first word since its latest start."""
-        return any(line.partition(b" ")[0] == word for line in self.reports())
-
-    @property
-    def refusal(self) -> str:
-        """The sentence of a usage error that the command has reported; empty if there is none."""
+    def reported(self, word: bytes) -> str | None:
+        """The rest of the first line with this first word since the latest start; None: there is none."""
         found = (line.partition(b" ") for line in self.reports())
-        return next((sentence.decode() for word, _, sentence in found if word == REFUSED), "")
+        return next((rest.decode() for first, _, rest in found if first == word), None)
 
     def poll(self) -> int | None:
         """The exit code (-N if signal N ended it); None while it runs.
@@ -151,7 +143,7 @@ class Child:
     def ended_early(self) -> bool:
         """Whether it is a learner or an actor that ended with 0 or 2 without a report of ours."""
         code = self._poll()
-        return self.plays and code in _REPORTED and not self.has_reported(_REPORTED[code])
+        return self.plays and code in _REPORTED and self.reported(_REPORTED[code]) is None
 
     def _poll(self) -> int | None:
         if self._process is None:

@@ -32,7 +32,7 @@ def check_directory(plan: Plan) -> None:
     with usage_errors():
         record.check(logdir, record.run_identity(settings.environment, environment, settings.agent, agent))
         check_free(logdir)
-        if not record.is_complete(logdir, plan.total_environment_frames, plan.stop_at_return):
+        if not _is_complete(plan):
             return
         learner = settings.read(LearnerConfig)
         changed = record.changes(logdir, {"learner": learner.to_dict(), "agent": agent.to_dict()})
@@ -63,15 +63,20 @@ def set_aside(logdir: Path) -> None:
 
 def is_done(plan: Plan, argv: Sequence[str]) -> bool:
     """Whether there is nothing left to train, which is logged; `argv` is the launcher's command line."""
-    if not record.is_complete(plan.logdir, plan.total_environment_frames, plan.stop_at_return):
+    if not _is_complete(plan):
         return False
     with usage_errors():
-        total = record.read(str(plan.logdir)).learner_settings["total_environment_frames"]
+        total = record.read(str(plan.logdir)).learner_settings[_TOTAL]
     goal = f"{total:,} frames"
-    if plan.stop_at_return is not None:
-        goal += f" or a mean return of {plan.stop_at_return:g}"
+    if (stop_at_return := plan.settings.values["stop_at_return"]) is not None:
+        goal += f" or a mean return of {stop_at_return:g}"
     say_next(plan, argv, f"{shortened(plan.logdir)} is already complete: {goal}", total)
     return True
+
+
+def _is_complete(plan: Plan) -> bool:
+    values = plan.settings.values
+    return record.is_complete(plan.logdir, values[_TOTAL], values["stop_at_return"])
 
 
 def introduce(plan: Plan) -> None:
@@ -84,7 +89,7 @@ def introduce(plan: Plan) -> None:
     learners = f"{len(plan.learners)} learners, " if len(plan.learners) > 1 else ""
     say(
         f"training {settings.agent} on {task}, {learners}{_count(len(plan.actors), 'actor')} of "
-        f"{_count(local.env_batch_size, 'environment')}, {plan.total_environment_frames:,} frames."
+        f"{_count(local.env_batch_size, 'environment')}, {settings.values[_TOTAL]:,} frames."
     )
     source = f"preset {settings.preset}; " if settings.preset else ""
     say(f"{source}run directory {shortened(plan.logdir)}.")
@@ -150,7 +155,7 @@ def say_next(plan: Plan, argv: Sequence[str], what: str = "", frames: int = 0) -
     what = what or f"the run is in {shortened(plan.logdir)}"
     logdir = shlex.quote(str(shortened(plan.logdir)))
     command = [argument for argument in argv[1:] if not argument.lstrip("-").startswith(f"{_TOTAL}=")]
-    more = f"--{_TOTAL}={2 * (frames or plan.total_environment_frames)}"
+    more = f"--{_TOTAL}={2 * (frames or plan.settings.values[_TOTAL])}"
     say(
         f"{what}. Next:",
         f"seed_rl evaluate {logdir}",

@@ -72,21 +72,6 @@ class Plan:
     actors: list[list[str]]
     logdir: Path
 
-    @property
-    def total_environment_frames(self) -> int:
-        """When training is complete."""
-        return self.settings.values["total_environment_frames"]
-
-    @property
-    def stop_at_return(self) -> float | None:
-        """The mean return at which it is complete earlier; None: there is none."""
-        return self.settings.values["stop_at_return"]
-
-    @property
-    def num_gateways(self) -> int:
-        """The number of gateways of each learner."""
-        return self.settings.values["num_gateways"]
-
 
 def resolve_run(
     argv: Sequence[str],

@@ -107,7 +107,7 @@ class Life:
             case ChildEnded(actor, code) if code == USAGE_EXIT_CODE:  # A restart cannot help.
                 return self._given_up(actor, code)
             case ChildEnded(actor, code) if code != 0:  # 0: training is complete.
-                self._fruitless[actor] = 0 if actor.has_reported(EPISODE) else self._fruitless[actor] + 1
+                self._fruitless[actor] = self._fruitless[actor] + 1 if actor.reported(EPISODE) is None else 0
                 if self._fruitless[actor] > MOST_FRUITLESS_RESTARTS:
                     return self._given_up(actor, code)
                 self._watch.restart(event)

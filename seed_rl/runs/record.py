@@ -1,7 +1,6 @@
 """A run's record, run.json: its settings and versions, and the check that it resumes with those."""
 
 import contextlib
-import copy
 import dataclasses
 import datetime
 import importlib.metadata
@@ -238,7 +237,6 @@ def completed(content: Any) -> Any:
     These rules are applied only here, so every reader of a record gets a complete one. Parts that are not in
     the form that this version writes, or that are of an unknown environment or agent, stay as they are.
     """
-    content = copy.deepcopy(content)
     # `differences` or the reader reports it.
     misfit = contextlib.suppress(KeyError, TypeError, ValueError, AttributeError)
     with misfit:

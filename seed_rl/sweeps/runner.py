@@ -36,7 +36,6 @@ class Runner:
         self._running: dict[Child, SweepRun] = {}
         self._started: set[tuple[int, int]] = set()  # A run is started once, even if it is stopped.
         self._ended = 0
-        self._is_stopping = False
         self._watch = Watch(timing=_TIMING)
 
     def run(self) -> int:
@@ -94,10 +93,10 @@ class Runner:
         words = "pruned"
         if not self._trials.is_pruned(run):
             if end is None:
-                if not self._is_stopping:
+                if not self._watch.stop.is_set():
                     say(f"{child.name} was stopped from outside; the same command resumes it.")
                 return
-            if code and self._is_stopping:
+            if code and self._watch.stop.is_set():
                 return  # The exit code of a launcher that a signal stopped is not a failure of the run.
             value, words = end
             self._trials.report(run)
@@ -108,7 +107,6 @@ class Runner:
 
     def _stop(self) -> None:
         """Signals every run to end, and records those that are complete."""
-        self._is_stopping = True
         if self._running:
             count = f"{len(self._running)} run" + ("s" if len(self._running) > 1 else "")
             say(f"stopping; {count} may write a checkpoint (Ctrl-C again ends everything at once).")

@@ -13,25 +13,17 @@ from seed_rl.flags.errors import UsageError
 from seed_rl.flags.settings import Settings
 from seed_rl.launch.child import Child
 from seed_rl.launch.watch import Timing
+from tests.launch.children import command
 
 FILE = Path("job/settings.json")
 TIMING = Timing(poll=0.01, checkpoint_grace=20.0, first_backoff=0.01, longest_backoff=0.01, same_signal=0.0)
 
-# Beginning of all children's code: it counts its starts, and defines its handling of SIGTERM.
-CHILD = """
-import os, signal, sys, time
-from pathlib import Path
-here = Path({directory!r})
-starts = len(list(here.glob("start.*")))
-(here / f"start.{{starts}}").touch()
+AT_SIGTERM = """
 def at_sigterm(code):
     def stop(*_):
         (here / "checkpoint").touch()
         raise SystemExit(code)
     signal.signal(signal.SIGTERM, stop)
-def pause():
-    while True:  # In turns: Python handles a signal that comes just before a wait only after it.
-        time.sleep(0.05)
 """
 
 # As a learner and an actor report that training is complete; their exit code 0 does not count without it.
@@ -43,16 +35,15 @@ def run(children, most_restarts=None, **options):
 
 
 def learner(tmp_path, code, name="the learner"):
-    begin = CHILD.format(directory=str(tmp_path))
-    return Child(name, [sys.executable, "-c", f"{begin}\n{code}"], tmp_path / "log")
+    return Child(name, command(tmp_path, "child", AT_SIGTERM + code), tmp_path / "log")
 
 
 def starts(tmp_path):
-    return len(list(tmp_path.glob("start.*")))
+    return len(list(tmp_path.glob("*.start.*")))
 
 
-ONCE = "exit(0 if starts else {})"
-ITSELF = "os.kill(os.getpid(), {}); pause()"
+ONCE = "exit(0 if starts > 1 else {})"
+ITSELF = "os.kill(os.getpid(), {}); for_ever()"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +74,7 @@ def test_a_child_that_crashes_is_started_again_so_many_times(
 
 @pytest.mark.parametrize(("most_restarts", "code"), [(None, 2), (5, 2), (0, 3)])
 def test_a_child_that_failed_for_good_ends_all(tmp_path, most_restarts, code):
-    started = [learner(tmp_path, f"exit({code})"), learner(tmp_path, "pause()")]
+    started = [learner(tmp_path, f"exit({code})"), learner(tmp_path, "for_ever()")]
     assert run(started, most_restarts) == code
     assert not started[1].running
 
@@ -95,14 +86,14 @@ def test_a_child_that_failed_for_good_ends_all(tmp_path, most_restarts, code):
 def test_a_signal_leaves_a_checkpoint_and_its_own_exit_code_unless_training_is_complete(
     tmp_path, signum, code, expected
 ):
-    stopped = f"at_sigterm({code}); os.kill({os.getpid()}, {int(signum)}); pause()"
+    stopped = f"at_sigterm({code}); os.kill({os.getpid()}, {int(signum)}); for_ever()"
     assert run([learner(tmp_path, stopped)], 5) == expected
     assert (tmp_path / "checkpoint").exists() and starts(tmp_path) == 1
 
 
 def test_a_signal_to_the_actors_container_gives_its_exit_code(tmp_path):
-    actors = [learner(tmp_path, "at_sigterm(143); pause()"), learner(tmp_path, "exit(0)")]
-    sender = learner(tmp_path, f"at_sigterm(143); os.kill({os.getpid()}, 15); pause()")
+    actors = [learner(tmp_path, "at_sigterm(143); for_ever()"), learner(tmp_path, "exit(0)")]
+    sender = learner(tmp_path, f"at_sigterm(143); os.kill({os.getpid()}, 15); for_ever()")
     assert run([*actors, sender]) == 143
 
 
@@ -217,9 +208,9 @@ def container(tmp_path, monkeypatch):
     """Runs the main as a container of trial 2 with Python code as its child; returns the exit code."""
 
     def start(code, pool="workerpool0", *more):
-        command = [sys.executable, "-c", CHILD.format(directory=str(tmp_path)) + COMPLETE + code]
-        monkeypatch.setattr(vertex, "learner_command", lambda *_: command)
-        monkeypatch.setattr(vertex, "actor_command", lambda *_: command)
+        made = command(tmp_path, "child", AT_SIGTERM + COMPLETE + code)
+        monkeypatch.setattr(vertex, "learner_command", lambda *_: made)
+        monkeypatch.setattr(vertex, "actor_command", lambda *_: made)
         cluster = {"workerpool0": ["learner:2222"], "workerpool1": ["another:2222"]}
         for name in ("CLUSTER_SPEC", "TF_CONFIG"):
             monkeypatch.setenv(name, spec(pool, 0, cluster)["CLUSTER_SPEC"])
@@ -238,7 +229,7 @@ def container(tmp_path, monkeypatch):
 def test_only_the_first_of_several_learners_reports_a_trial_that_is_complete(container, tmp_path):
     several = ("--learner_replicas=2", "--insecure_reductions")
     assert container("exit(0)", "workerpool1", *several) == 0
-    assert container(f"at_sigterm(143); os.kill({os.getpid()}, 15); pause()") == 143
+    assert container(f"at_sigterm(143); os.kill({os.getpid()}, 15); for_ever()") == 143
     assert (tmp_path / "checkpoint").exists() and not (tmp_path / "output.metrics").exists()
     assert container("exit(0)", "workerpool0", *several) == 0
     assert json.loads((tmp_path / "output.metrics").read_text())["final_return"] == "0.5"

@@ -4,43 +4,28 @@ import dataclasses
 import itertools
 import os
 import signal
-import sys
 import time
 
 import pytest
 
 from seed_rl.launch.child import Child
 from seed_rl.launch.watch import ChildEnded, Restarts, Signalled, Tick, Timing, Watch
+from tests.launch.children import command
 from tests.waiting import wait_until
 
 TIMING = Timing(poll=0.01, first_backoff=0.01, same_signal=0.0)
 LONG_SECS = 240.0
 
-FOR_EVER = "ready(); pause()"
-SAVES = "on_sigterm(lambda *_: (mark('saved'), sys.exit(0))); ready(); pause()"
-STUBBORN = "on_sigterm(signal.SIG_IGN); ready(); pause()"
-TWICE = """
+FOR_EVER = "mark('ready'); for_ever()"
+SAVES = f"on_sigterm(lambda *_: (mark('saved'), sys.exit(0))); {FOR_EVER}"
+STUBBORN = f"on_sigterm(signal.SIG_IGN); {FOR_EVER}"
+COUNTS = f"on_sigterm(lambda *_: mark('asked')); {FOR_EVER}"
+TWICE = f"""
 def asked(*_):
     mark("asked")
-    if len(Path(stem + ".asked").read_text()) == 4:
+    if len((here / (name + ".asked")).read_text()) == 4:
         os._exit(7)  # Python puts the handler back before it ends, and a third request may come.
-on_sigterm(asked); ready(); pause()
-"""
-COUNTS = "on_sigterm(lambda *_: mark('asked')); ready(); pause()"
-
-_CHILD = """
-import functools, os, signal, sys, time
-from pathlib import Path
-on_sigterm = functools.partial(signal.signal, signal.SIGTERM)
-stem = {stem!r}
-def mark(what):
-    with open(stem + "." + what, "a") as file:
-        print("x", file=file, flush=True)
-ready = functools.partial(mark, "ready")
-def pause():
-    while True:  # In turns: Python handles a signal that comes just before a wait only after it.
-        time.sleep(0.05)
-{code}
+on_sigterm(asked); {FOR_EVER}
 """
 
 
@@ -50,9 +35,8 @@ def make(tmp_path):
     made = []
 
     def make_child(code):
-        stem = str(tmp_path / f"child_{len(made)}")
-        command = [sys.executable, "-c", _CHILD.format(stem=stem, code=code)]
-        made.append(Child(f"child {len(made)}", command, tmp_path / f"child_{len(made)}.log"))
+        name = f"child_{len(made)}"
+        made.append(Child(f"child {len(made)}", command(tmp_path, name, code), tmp_path / f"{name}.log"))
         return made[-1]
 
     yield make_child

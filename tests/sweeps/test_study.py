@@ -5,12 +5,10 @@ import math
 import os
 from pathlib import Path
 
-import optuna
 import pytest
 
 from seed_rl.flags.errors import UsageError
 from seed_rl.runs import lock
-from seed_rl.sweeps.space import Distribution, Space
 from seed_rl.sweeps.study import Trials, load, make_pruner
 from seed_rl.sweeps.trials import SweepRun, draw
 
@@ -148,30 +146,6 @@ def test_only_one_sweep_at_a_time(sweeping, monkeypatch):
         assert sweeping("--trials=1", "--dry_run") == 0
     assert sweeping("--trials=1") == 0
     assert not (sweeping.logdir / "learner.lock").exists()
-
-
-def test_values_come_back_from_the_journal_as_they_were_drawn(study, space, tmp_path):
-    trials = trials_of(study, space, 5, 1)
-    for pair in trials.left():
-        trials.start(trials.run(*pair))
-    runs = trials_of(load(tmp_path, MINE, writes=False), space, 5, 1).runs()
-    assert {number: run.params for (number, _), run in runs.items()} == {
-        number: draw(space, 1, number) for number in range(1, 6)
-    }
-
-
-def test_tpe_finds_better_values_than_random_sampling():
-    space = Space(None, "", "", None, {}, {"learning_rate": Distribution("log_uniform", (1e-6, 1.0))})
-
-    def mean_of_last(sampler):
-        trials, values = trials_of(optuna.create_study(direction="maximize"), space, 40, 2, sampler), []
-        for number, seed in trials.left():
-            rate = trials.run(number, seed).values["learning_rate"]
-            values.append(-abs(math.log10(rate) + 3))
-            play(trials, number, seed, values[-1])
-        return sum(values[-20:]) / 20
-
-    assert mean_of_last("tpe") > mean_of_last("random") + 0.5
 
 
 def test_a_trial_has_the_mean_of_its_seeds_once_all_have_ended(study, space):
