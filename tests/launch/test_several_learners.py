@@ -15,9 +15,7 @@ while not (here / "lost").exists():
     time.sleep(0.01)
 sys.exit(f"seed_rl: error: learner host is lost: its connection ended.")
 """
-# It notices in its first life; in its second one, training is complete.
-NOTICES_ONCE = "if starts > 1: sys.exit(0)\n" + NOTICES
-COMPLETE_LATER = "if starts > 1: sys.exit(0)\nfor_ever()"
+ONCE = "if starts > 1: sys.exit(0)\n"  # In a second life, training is complete.
 
 AGAIN = "; all learners start again from the last checkpoint (restart {} of 5)."
 
@@ -25,7 +23,7 @@ AGAIN = "; all learners start again from the last checkpoint (restart {} of 5)."
 @pytest.mark.parametrize("poll", mostly_slow([0.01, 1.0], [0.01]))
 def test_all_start_again_when_another_learner_is_killed(start, poll):
     """Also if the supervisor checks only after 1 s: the learner that detected it has ended too by then."""
-    run = start(NOTICES_ONCE, FOR_EVER, others=[COMPLETE_LATER], poll=poll)
+    run = start(ONCE + NOTICES, FOR_EVER, others=[ONCE + FOR_EVER], poll=poll)
     actor, lost = run.pid("actor0"), run.pid("learner1")
     os.kill(lost, signal.SIGKILL)
     run.wait_until(lambda: not run.alive(lost), "the end of learner 1")
@@ -38,20 +36,17 @@ def test_all_start_again_when_another_learner_is_killed(start, poll):
     assert run.pid("actor0", start=2) != actor
 
 
-ONCE = "if starts > 1: sys.exit(0)\n"
-
-
 @pytest.mark.parametrize(
-    ("first", "words"),
+    ("first", "grace", "words"),
     [
         # It was killed, so it is named even if it ends after one that noticed.
-        ("time.sleep(0.3)\nos.kill(os.getpid(), signal.SIGKILL)", "learner 0 was ended by SIGKILL"),
+        ("time.sleep(0.3)\nos.kill(os.getpid(), signal.SIGKILL)", 30.0, "learner 0 was ended by SIGKILL"),
         # It does not notice the loss, and is ended.
-        (STUBBORN, "learner 1 ended with exit code 1 (its log is {log})"),
+        (STUBBORN, 0.3, "learner 1 ended with exit code 1 (its log is {log})"),
     ],
 )
-def test_a_lost_learner_is_named_and_all_start_again(start, first, words):
-    run = start(ONCE + first, FOR_EVER, others=[ONCE + "sys.exit(1)"], checkpoint_grace=2.0)
+def test_a_lost_learner_is_named_and_all_start_again(start, first, grace, words):
+    run = start(ONCE + first, FOR_EVER, others=[ONCE + "sys.exit(1)"], checkpoint_grace=grace)
     words = words.format(log=run.directory / "learner_1.log")
     assert run.end() == (0, f"seed_rl: {words}{AGAIN.format(1)}\n")
 
