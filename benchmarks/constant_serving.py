@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from benchmarks.echo import null_spec
 from benchmarks.null_suite import NullConfig
-from seed_rl.launch.gateways import Gateways, gateway_commands
+from seed_rl.launch.watch import Gateways, gateway_commands
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.connections import Connections
 from seed_rl.serving.gateway import gateway_addresses, private_address

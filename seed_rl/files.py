@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,9 +21,7 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
 
     If anything fails, `path` stays as it was and the temporary file is removed, since a full disk needs the
     space. One that a killed process has left is replaced; if it is a link, nothing is written through it.
-
-    Raises:
-      OSError: the file cannot be written.
+    OSError: the file cannot be written.
     """
     temporary = temporary_name(path)
     with contextlib.suppress(FileNotFoundError):
@@ -46,21 +44,13 @@ def temporary_name(path: str | Path) -> str:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Writes a text file (UTF-8); see `replacing`.
-
-    Raises:
-      OSError: the file cannot be written.
-    """
+    """Writes a text file (UTF-8); see `replacing`."""
     with replacing(path) as file:
         file.write(text.encode())
 
 
 def set_aside(path: Path) -> Path:
-    """Renames a damaged file, in its directory, to a name that is free; returns the new path.
-
-    Raises:
-      OSError: it cannot be renamed.
-    """
+    """Renames a damaged file, in its directory, to a name that is free; returns the new path, or OSError."""
     names = (path.with_name(f"{path.name}.damaged{n}") for n in itertools.chain([""], itertools.count(2)))
     free = next(name for name in names if not os.path.lexists(name))
     return path.rename(free)
@@ -77,47 +67,32 @@ def parse_json(text: str | bytes) -> Any:
     Raises:
       ValueError: it is not JSON, not UTF-8, nested too deeply, or has too large a number; a few words.
     """
-    try:
-        return _checked(json.loads(text))
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    return _checked(json.loads, text)
 
 
 def read_json(path: Path) -> Any:
-    """The value in a JSON file.
-
-    Raises:
-      OSError: the file cannot be read.
-      ValueError: as `parse_json`.
-    """
+    """The value in a JSON file; OSError if it cannot be read, and ValueError as `parse_json`."""
     return parse_json(path.read_text(encoding="utf-8"))
 
 
 def read_yaml(path: Path) -> Any:
-    """The value in a YAML file.
-
-    Raises:
-      OSError: the file cannot be read.
-      ValueError: as `parse_json`.
-    """
+    """The value in a YAML file; OSError if it cannot be read, and ValueError as `parse_json`."""
     import yaml  # type: ignore[import-untyped]
 
     try:
-        return _checked(yaml.safe_load(path.read_text(encoding="utf-8")))
+        return _checked(yaml.safe_load, path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
         raise ValueError("it is not a text file") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
         raise ValueError(f"{where}{getattr(error, 'problem', None) or 'it cannot be parsed'}") from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
     except (
         AttributeError,
         KeyError,
         TypeError,
         OverflowError,
-    ) as error:  # PyYAML at a date that is none, say.
+    ) as error:  # At a date that is none, say.
         raise ValueError(f"it cannot be parsed: {error}") from None
 
 
@@ -138,8 +113,12 @@ def read_mapping(flag: str, path: Path) -> dict[Any, Any]:
     return content
 
 
-def _checked(value: Any) -> Any:
+def _checked(parse: Callable[[Any], Any], text: str | bytes) -> Any:
     """The value, if it is of a reasonable depth and size. YAML's aliases can make it larger than any text."""
+    try:
+        value = parse(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     level = [value]
     for _ in range(_DEEPEST):
         if any(type(item) is int and abs(item) >= _LARGEST_INT for item in level):
@@ -162,18 +141,11 @@ def append_line(path: str | Path, line: str) -> None:
     """Appends a line (UTF-8, without its line feed) to a file, which is created if there is none.
 
     A full disk or a crash may have left an incomplete last line. It is terminated first, so that the new line
-    does not become part of it.
-
-    Raises:
-      OSError: the line cannot be written completely.
+    does not become part of it. OSError: the line cannot be written completely.
     """
     with open(path, "ab+") as file:
-        file.write(b"\n" * _is_torn(file) + line.encode() + b"\n")
-
-
-def _is_torn(file: BinaryIO) -> bool:
-    """Whether the last line of a file lacks its line feed; false for anything but a regular file."""
-    if not file.seek(0, os.SEEK_END):
-        return False
-    file.seek(-1, os.SEEK_END)
-    return file.read(1) not in (b"", b"\n")
+        is_torn = False  # Nor is anything but a regular file.
+        if file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            is_torn = file.read(1) not in (b"", b"\n")
+        file.write(b"\n" * is_torn + line.encode() + b"\n")

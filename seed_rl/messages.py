@@ -1,6 +1,5 @@
 """Messages to the user; on standard error, where a terminal that fails does not end the process."""
 
-import concurrent.futures
 import contextlib
 import importlib.metadata
 import logging
@@ -9,13 +8,9 @@ import re
 import shlex
 import socket
 import sys
-import threading
 import traceback
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
-
-ResultT = TypeVar("ResultT")
+from typing import TextIO
 
 # TensorFlow's text around its messages: names of operations, and where a graph's ones come from.
 _TENSORFLOW = re.compile(
@@ -203,50 +198,3 @@ def _is_ours(error: BaseException) -> bool:
         return False
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     return any(frame.f_globals.get("__name__", "").startswith("seed_rl.") for frame in frames)
-
-
-class UnsavedError(Exception):
-    """A run ended but could not write its last checkpoint or its policy; the message is for the user."""
-
-
-class Guard:
-    """Calls the outputs of a run. A failure causes one warning per output, and never an exception."""
-
-    def __init__(self, say: Callable[[str], object] = warn):
-        """Starts with every output assumed to work; `say` shows a warning."""
-        self._say = say
-        self._warned: set[str] = set()
-        self._lost: set[str] = set()
-
-    def call(
-        self, output: str, function: Callable[..., ResultT], *args: Any, seconds: float | None = None
-    ) -> ResultT | None:
-        """Calls `function(*args)`, which writes to an output, and returns its result; None if it fails.
-
-        An output that takes more than `seconds`, if that is given, is not called again: it may still be busy.
-        """
-        if output in self._lost:
-            return None
-        try:
-            return function(*args) if seconds is None else self._within(seconds, output, function, *args)
-        except (Exception, SystemExit) as error:
-            if output not in self._warned:
-                self._warned.add(output)
-                self._say(f"{output} cannot be written ({reason(error)}); training continues without it.")
-            return None
-
-    def _within(self, seconds: float, output: str, function: Callable[..., ResultT], *args: Any) -> ResultT:
-        """Calls a function in a thread, and waits for this long at most; TimeoutError without a result."""
-        result: concurrent.futures.Future[ResultT] = concurrent.futures.Future()
-
-        def run() -> None:
-            try:
-                result.set_result(function(*args))
-            except BaseException as error:
-                result.set_exception(error)
-
-        threading.Thread(target=run, daemon=True, name="output").start()
-        if not concurrent.futures.wait([result], seconds).done:
-            self._lost.add(output)
-            raise TimeoutError(f"it takes more than {seconds:g} s")
-        return result.result()

@@ -3,12 +3,11 @@
 import importlib.metadata
 import logging
 import sys
-import threading
 
 import pytest
 
 from seed_rl import messages
-from seed_rl.messages import Guard, LineFormatter, last_line, one_line, reason, say
+from seed_rl.messages import LineFormatter, last_line, one_line, reason, say
 
 
 @pytest.mark.parametrize(
@@ -63,23 +62,14 @@ def test_the_reason_is_what_the_user_needs(message, expected):
     assert reason(ValueError(message)) == expected
 
 
-def test_a_long_path_does_not_hide_the_reason():
+def test_long_texts_keep_their_ends_and_control_characters_are_escaped(capsys):
     found = reason(ValueError(f"{_PREFIX}{_PATH}; No space left on device [Op:SaveV2]"))
     assert found.startswith("/long/") and found.endswith("; No space left on device")
     assert len(found) == 200
-
-
-def test_a_sentence_is_one_line_whatever_is_in_it(capsys):
-    say("actor 0 failed (x\nseed_rl: Training is complete.\r\x1b[2K)")
-    assert capsys.readouterr().err == (
-        "seed_rl: actor 0 failed (x\\nseed_rl: Training is complete.\\r\\x1b[2K)\n"
-    )
-
-
-def test_the_last_line_of_output_is_escaped_and_cut():
     assert last_line(b"first\nlast \xff\r\x1b[K\n \n") == "last \ufffd\\r\\x1b[K"
-    assert last_line(b"\n") == ""
-    assert len(last_line(b"x" * 65536)) == 500
+    assert (last_line(b"\n"), len(last_line(b"x" * 65536))) == ("", 500)
+    say("next (x\nseed_rl: complete.\r\x1b[2K):", "a\x1b[2Jb\nc")
+    assert capsys.readouterr().err == "seed_rl: next (x\\nseed_rl: complete.\\r\\x1b[2K):\n  a\\x1b[2Jb\\nc\n"
 
 
 def test_a_record_of_a_log_is_one_line_and_keeps_its_traceback():
@@ -144,35 +134,3 @@ def test_the_command_that_installs_an_extra_is_for_this_interpreter(monkeypatch,
     monkeypatch.setattr(importlib.metadata, "distribution", find)
     text = messages.how_to_install("atari")
     assert text.startswith(f"run: {sys.executable} -m pip install {what}") and text.endswith("[atari]'")
-
-
-def fail(error):
-    raise error
-
-
-def test_trouble_is_said_once_for_each_output_and_it_is_tried_again():
-    said = []
-    guard = Guard(said.append)
-    for error in (OSError(28, "No space left"), ValueError(), SystemExit(1)):
-        assert guard.call("a file", fail, error) is None
-        assert guard.call("a service", fail, error, seconds=60.0) is None
-    assert guard.call("a file", sum, [1, 2]) == 3
-    assert said == [
-        "a file cannot be written ([Errno 28] No space left); training continues without it.",
-        "a service cannot be written ([Errno 28] No space left); training continues without it.",
-    ]
-
-
-def test_an_output_that_hangs_is_not_waited_for_and_not_called_again():
-    said, calls, done = [], [], threading.Event()
-
-    def hang():
-        calls.append(1)
-        done.wait(60.0)
-
-    guard = Guard(said.append)
-    for _ in range(2):
-        assert guard.call("a service", hang, seconds=0.05) is None
-    assert len(calls) == 1
-    assert said == ["a service cannot be written (it takes more than 0.05 s); training continues without it."]
-    done.set()

@@ -122,19 +122,22 @@ def start():
         main.close()
 
 
-@pytest.mark.parametrize("signum", STOP_SIGNALS)
-@pytest.mark.parametrize("before", ["", IGNORE, BLOCK], ids=["plain", "ignored", "blocked"])
-def test_a_main_ends_however_it_was_started(start, before, signum):
-    main = start("sleep()", before)
-    main.signal(signum)
-    assert main.end() == (128 + signum, "", "")
+STARTS = {
+    "plain": ("sleep()", "", ""),
+    "ignored": ("sleep()", IGNORE, ""),
+    "blocked": ("sleep()", BLOCK, ""),
+    "an event loop": ("asyncio.run(sleep_in_a_loop())", IGNORE, "closed\n"),
+    "time to end": ("with last_resort('twice', 'late', 3600.0): sleep()", "", ""),
+}
 
 
 @pytest.mark.parametrize("signum", STOP_SIGNALS)
-def test_an_event_loop_is_closed_before_the_end(start, signum):
-    main = start("asyncio.run(sleep_in_a_loop())", IGNORE)
+@pytest.mark.parametrize("how", STARTS)
+def test_a_main_ends_however_it_was_started(start, how, signum):
+    body, before, output = STARTS[how]
+    main = start(body, before)
     main.signal(signum)
-    assert main.end() == (128 + signum, "closed\n", "")
+    assert main.end() == (128 + signum, output, "")
 
 
 @pytest.mark.parametrize("context", ["contextlib.nullcontext()", "stop_requests()"])
@@ -153,18 +156,18 @@ def test_a_main_that_hangs_ends_in_time_with_a_sentence(start, signum):
     assert main.end() == (128 + signum, "", "seed_rl: late\n")
 
 
+# Standard error may be elsewhere by the time of the message.
+ELSEWHERE = "with stop_requests():\n    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)\n    sleep()"
+
+
 @needs_linux
-@pytest.mark.parametrize("context", ["last_resort('twice', 'late')", "stop_requests()"])
-def test_a_second_signal_ends_a_main_that_hangs(start, context):
-    main = start(f"with {context}: hang()")
+@pytest.mark.parametrize(
+    "body", ["with last_resort('twice', 'late'): hang()", "with stop_requests(): hang()", ELSEWHERE]
+)
+def test_a_second_signal_ends_a_main_that_hangs(start, body):
+    main = start(body)
     main.signal_until_the_end(signal.SIGINT)
     assert main.end() == (128 + signal.SIGINT, "", "seed_rl: twice\n")
-
-
-def test_a_main_that_ends_in_time_is_left_alone(start):
-    main = start("with last_resort('twice', 'late', 3600.0): sleep()")
-    main.signal(signal.SIGTERM)
-    assert main.end() == (128 + signal.SIGTERM, "", "")
 
 
 # Makes a SIGTERM come after main has returned 15. The thread repeats it: it starts when the main thread is
@@ -194,6 +197,20 @@ def test_a_signal_after_main_has_returned_leaves_its_exit_code(start, when):
     assert main.end() == (15, "", "")
 
 
+IGNORED = """class Import:
+    def __del__(self): os.kill(os.getpid(), signal.SIGTERM)
+one = Import(); del one  # Python ignores exceptions here.
+with stop_requests() as stop:
+    print('ready', flush=True)
+    assert stop.is_set()
+return stop.exit_code"""
+
+
+def test_a_signal_whose_interrupt_was_ignored_still_asks_for_a_stop(start):
+    code, output, errors = start(IGNORED).end()
+    assert (code, output) == (128 + signal.SIGTERM, "") and "Exception ignored" in errors
+
+
 @pytest.mark.parametrize("signum", STOP_SIGNALS)
 def test_the_first_signal_asks_for_a_stop_and_signals_that_come_together_are_one(start, signum):
     main = start(
@@ -205,26 +222,6 @@ def test_the_first_signal_asks_for_a_stop_and_signals_that_come_together_are_one
         "return stop.exit_code"
     )
     assert main.end() == (128 + signum, "", "")
-
-
-def test_a_signal_whose_interrupt_was_ignored_still_asks_for_a_stop(start):
-    main = start(
-        "class Import:\n"
-        "    def __del__(self): os.kill(os.getpid(), signal.SIGTERM)\n"
-        "one = Import(); del one  # Python ignores exceptions here.\n"
-        "with stop_requests() as stop:\n"
-        "    print('ready', flush=True)\n"
-        "    assert stop.is_set()\n"
-        "return stop.exit_code"
-    )
-    code, output, errors = main.end()
-    assert (code, output) == (128 + signal.SIGTERM, "") and "Exception ignored" in errors
-
-
-def test_the_sentence_is_shown_where_standard_error_was_when_the_watch_began(start):
-    main = start("with stop_requests():\n    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)\n    sleep()")
-    main.signal_until_the_end(signal.SIGTERM)
-    assert main.end() == (128 + signal.SIGTERM, "", "seed_rl: twice\n")
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])

@@ -2,14 +2,13 @@
 
 import concurrent.futures
 import contextlib
-import dataclasses
 import os
 import signal
 import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,18 +22,8 @@ from seed_rl.serving.sockets import hold_port
 _MOST_BYTES = 2**20
 
 
-@dataclasses.dataclass(frozen=True)
-class Program:
-    """The process that a host runs.
-
-    Attributes:
-      command: from `launch.plan`; the node's own Python replaces the one in it.
-      environment: additional variables. They contain the token and the key, so they are not shown.
-    """
-
-    name: str
-    command: list[str]
-    environment: dict[str, str] = dataclasses.field(repr=False)
+# The exit code (None while it runs or has more output), new output, and all reports.
+Look = tuple[int | None, bytes, list[bytes]]
 
 
 class Place(NamedTuple):
@@ -68,10 +57,9 @@ class Host:
         As many of `ports` that follow it must be free as well as there are gateways.
         """
         host, node = ray.util.get_node_ip_address(), ray.get_runtime_context().get_node_id()
-        # The second pass also accepts ports on which only closed connections linger.
         ports = list(ports)
         allowed = frozenset(ports)
-        for reuse in (False, True):
+        for reuse in (False, True):  # Also ports on which only closed connections linger.
             for port in ports:
                 wanted = range(port, port + 1 + num_gateways)
                 if allowed.issuperset(wanted) and self._hold(host, wanted, reuse):
@@ -93,20 +81,19 @@ class Host:
             held.close()
         self._held.clear()
 
-    def start(self, program: Program) -> tuple[int | None, bytes, list[bytes]]:
-        """Starts the process; returns the same as `look`."""
-        command = [sys.executable, *program.command[1:]]
+    def start(self, name: str, command: Sequence[str], env: dict[str, str]) -> Look:
+        """Starts the process, by this node's own Python; returns the same as `look`."""
         # The file is unlinked right away, so a worker that is killed leaves nothing behind.
         self._output, path = tempfile.mkstemp(prefix="seed_rl_")
-        self._child = Child(program.name, command, Path(path), program.environment, plays=True)
+        self._child = Child(name, [sys.executable, *command[1:]], Path(path), env, plays=True)
         try:
             self._child.start()
         finally:
             os.unlink(path)
         return self.look()
 
-    def look(self) -> tuple[int | None, bytes, list[bytes]]:
-        """The exit code (None while it runs or has more output), new output, and all reports."""
+    def look(self) -> Look:
+        """The state of the process."""
         assert self._child is not None and self._output is not None
         code = self._child.poll()
         output = os.read(self._output, _MOST_BYTES)
@@ -139,11 +126,22 @@ class RemoteChild(Child):
       lost: whether it ended because its node, or Ray's worker there, was lost.
     """
 
-    def __init__(self, program: Program, place: Callable[[], Any], log: Path | None = None):
-        """Starts nothing yet; `place` requests a place from Ray and returns the handle of a new `Host`."""
-        super().__init__(program.name, program.command, log)
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        env: dict[str, str],
+        place: Callable[[], Any],
+        log: Path | None = None,
+    ):
+        """Starts nothing yet.
+
+        `command` is from `launch.plan`, `env` are additional variables, and `place` requests a place from Ray
+        and returns the handle of a new `Host`.
+        """
+        super().__init__(name, command, log)
         self.lost = False
-        self._program = program
+        self._start_arguments = (name, list(command), env)
         self._place = place
         self._host: Any = None
         self._answer: concurrent.futures.Future | None = None
@@ -156,12 +154,11 @@ class RemoteChild(Child):
     def start(self) -> None:
         """Kills what is left of an earlier start, then requests a place and starts the command there."""
         self.kill()
-        self.starts += 1
         self._started_at = time.monotonic()
         self._host = self._place()  # If this fails, the exit code of the previous start stays.
         self.lost = self._answered = False
         self._code, self._tail, self._reports = None, b"", []
-        self._answer = self._host.start.remote(self._program).future()
+        self._answer = self._host.start.remote(*self._start_arguments).future()
 
     def _poll(self) -> int | None:
         """As `poll`, which is also None while it waits for a place."""

@@ -7,7 +7,8 @@ also if one of them crashes.
 """
 
 import contextlib
-import functools
+import logging
+import socket
 import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
@@ -18,14 +19,13 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
 from seed_rl.cluster.cluster_config import ClusterConfig
-from seed_rl.cluster.connection import head_node
-from seed_rl.cluster.remote_child import Host, Place, Program, RemoteChild, reason
+from seed_rl.cluster.remote_child import Host, Place, RemoteChild, reason
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError
 from seed_rl.launch.child import ACTOR_ENV, LEARNER_ENV
 from seed_rl.launch.credentials import SERVER_NAME, Credentials
 from seed_rl.launch.plan import Plan, place_flags
 from seed_rl.launch.run import MOST_RESTARTS, Life
-from seed_rl.launch.watch import Restarts, Timing, describe_end
+from seed_rl.launch.watch import ChildEnded, Restarts, Timing
 from seed_rl.messages import say
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.serving.gateway import gateway_addresses
@@ -35,6 +35,91 @@ _PATIENCE_SECS = 10.0
 # Time limit for a lost node to leave the cluster before learners are placed again.
 _LEAVING_SECS = 30.0
 _POLL_SECS = 0.5
+_LOOPBACK = "127.0.0.1"
+_PROBE_SECS = 10.0
+_CLIENT_PREFIX = "ray://"
+# Nothing is put into the object store, so it gets about the least that Ray accepts.
+_OBJECT_STORE_BYTES = 80 * 2**20
+
+
+@contextlib.contextmanager
+def connected(address: str) -> Iterator[None]:
+    """A context in which Ray is connected to the cluster at `--ray_address`; UsageError if it cannot be.
+
+    With `none`, the variables of `config.LOOPBACK_ONLY` must have been set before Ray was imported.
+    """
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    try:
+        if address == "none":
+            ray.init(
+                address="local",
+                include_dashboard=False,
+                object_store_memory=_OBJECT_STORE_BYTES,
+                _node_ip_address=_LOOPBACK,
+                **quiet,
+            )
+        else:
+            _probe(address)
+            ray.init(address=address, **quiet)
+    except (ConnectionError, RuntimeError, ValueError, RayError) as error:
+        # Ray reports a wrong token in the same way as a cluster that is not there.
+        raise UsageError(
+            f"Cannot connect to --ray_address={address} ({_first_sentence(error)}); start Ray there "
+            "with ray start --head, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN if the cluster has a token, "
+            "or use --ray_address=none to start Ray on this machine."
+        ) from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def check_room(config: ClusterConfig, num_actors: int, num_learners: int = 1) -> None:
+    """Raises UsageError if a run needs more than all that the cluster has, including what is in use."""
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    learners = "The learner" if num_learners == 1 else f"{num_learners} learners"
+    cpus, gpus = ([node.get(kind, 0) for node in nodes] or [0] for kind in ("CPU", "GPU"))
+    needed = num_learners * config.learner_cpus + num_actors * config.actor_cpus
+    if needed > sum(cpus):
+        raise UsageError(
+            f"{learners} and {num_actors} actors need {needed:g} CPUs, but the cluster has {sum(cpus):g}: "
+            "lower --num_actors, --actor_cpus or --learner_cpus, or add nodes."
+        )
+    for flag, most in (("learner_gpus", max(gpus)), ("learner_cpus", max(cpus)), ("actor_cpus", max(cpus))):
+        if getattr(config, flag) > most:
+            raise UsageError(
+                f"--{flag}={getattr(config, flag):g} is more than any node of the cluster has ({most:g}): "
+                "lower it, or add a node."
+            )
+    if num_learners * config.learner_gpus > sum(gpus):
+        raise UsageError(
+            f"{learners} need {num_learners * config.learner_gpus} GPUs, but the cluster has {sum(gpus):g}: "
+            "lower --num_learners or --learner_gpus, or add nodes."
+        )
+
+
+def head_node() -> str | None:
+    """Ray's id of the head node; None if it is not alive."""
+    ids = [n["NodeID"] for n in ray.nodes() if n["Alive"] and "node:__internal_head__" in n["Resources"]]
+    return ids[0] if ids else None
+
+
+def _first_sentence(error: Exception) -> str:
+    words = str(error).split() or [type(error).__name__]
+    return " ".join(words).split(". ")[0].rstrip(".")
+
+
+def _probe(address: str) -> None:
+    """Connects briefly to HOST:PORT, because Ray itself tries for minutes and may end the process."""
+    host, colon, port = address.removeprefix(_CLIENT_PREFIX).rpartition(":")
+    if address == "auto":
+        return
+    if not (colon and port.isdigit()):
+        raise ValueError("it is not auto, none, HOST:PORT or ray://HOST:PORT")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _PROBE_SECS).close()
+    except (OSError, OverflowError) as error:
+        raise ConnectionError(f"nothing answers: {error}") from None
 
 
 def run(plan: Plan, config: ClusterConfig, credentials: Credentials | None) -> int:
@@ -45,17 +130,17 @@ def run(plan: Plan, config: ClusterConfig, credentials: Credentials | None) -> i
     Raises:
       UsageError: a learner cannot be started on any node, or no port is free there.
     """
-    timing, crashes = Timing(), 0
+    timing, crashes, num_gateways = Timing(), 0, plan.settings.values["num_gateways"]
     restarts = Restarts(timing)
     taken: set[int] = set()
     while True:
-        with _placed(config, len(plan.learners), plan.num_gateways, taken) as (hosts, places):
+        with _placed(config, len(plan.learners), num_gateways, taken) as (hosts, places):
             learners, actors = _children(plan, config, credentials, hosts, [p.address for p in places])
             for learner, place in zip(learners, places, strict=True):
                 say(f"{learner.name} is at {place.address}.")
             life = Life(learners, actors, timing)
             code = life.run()
-        found = set(_taken_ports(learners, places, plan.num_gateways, code))
+        found = set(_taken_ports(learners, places, num_gateways, code))
         taken |= found
         sentence = "" if life.asked_to_stop else _why_again(learners, code, life.loss, found)
         if not sentence:
@@ -64,7 +149,7 @@ def run(plan: Plan, config: ClusterConfig, credentials: Credentials | None) -> i
         is_crash = bool(life.loss) and not any(learner.lost for learner in learners)
         crashes += is_crash or learners[0].seconds < timing.healthy_after
         if crashes > MOST_RESTARTS:
-            end = life.loss or describe_end(learners[0], learners[0].poll() or 0)
+            end = life.loss or ChildEnded(learners[0], learners[0].poll() or 0)
             say(f"error: after {MOST_RESTARTS} restarts, {end}.")
             return code
         say(sentence)
@@ -79,9 +164,8 @@ def _why_again(learners: Sequence[RemoteChild], code: int, loss: str, taken: Col
     `code` is that of the run, `loss` that of `Life`, and `taken` are the ports that were found taken now.
     """
     then = "the learner restarts" if len(learners) == 1 else "all learners restart"
-    for learner in learners:
-        if learner.lost:
-            return f"{learner.name}'s node was lost; {then} from the last checkpoint."
+    if lost := next((learner for learner in learners if learner.lost), None):
+        return f"{lost.name}'s node was lost; {then} from the last checkpoint."
     if loss:
         return f"{loss}; {then} from the last checkpoint."
     if code in STOP_CODES:
@@ -117,18 +201,15 @@ def _placed(
 
     It waits until Ray has room for them. Several are on different nodes if possible.
     """
+    resources = {"num_cpus": config.learner_cpus, "num_gpus": config.learner_gpus}
     group = None
-    strategies: list[Any]
-    if count == 1:
-        head = None if config.learner_gpus else head_node()
-        strategies = [NodeAffinitySchedulingStrategy(head, soft=True) if head else "DEFAULT"]
-    else:
+    strategies: list[Any] = ["DEFAULT"]
+    if count > 1:
         bundle = {"CPU": config.learner_cpus} | ({"GPU": config.learner_gpus} if config.learner_gpus else {})
         group = placement_group([bundle] * count, strategy="SPREAD")
-        strategies = [
-            PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=i) for i in range(count)
-        ]
-    resources = {"num_cpus": config.learner_cpus, "num_gpus": config.learner_gpus}
+        strategies = [PlacementGroupSchedulingStrategy(group, i) for i in range(count)]
+    elif not config.learner_gpus and (head := head_node()):
+        strategies = [NodeAffinitySchedulingStrategy(head, soft=True)]
     hosts = [ray.remote(Host).options(**resources, scheduling_strategy=s).remote() for s in strategies]
     try:
         ports = [port for port in config.ports if port not in taken]
@@ -172,28 +253,27 @@ def _children(
     addresses: Sequence[str],
 ) -> tuple[list[RemoteChild], list[RemoteChild]]:
     """The learners on their hosts, and the actors, which get their hosts when they start."""
-    place_actor = functools.partial(
-        ray.remote(Host).options(num_cpus=config.actor_cpus, scheduling_strategy="SPREAD").remote
-    )
-    secret = credentials or Credentials({}, {})
+    place_actor = ray.remote(Host).options(num_cpus=config.actor_cpus, scheduling_strategy="SPREAD").remote
+    of_learner, of_actor = credentials or Credentials({}, {})
     directory = RunDirectory(plan.logdir)
     # A learner calls others, as actors call it.
     caller = [f"--tls_server_name={SERVER_NAME}"] if credentials else ["--insecure"]
     alone = len(plan.learners) == 1
-    safety = [] if alone and credentials else caller
-    learners = []
-    for i, (command, host) in enumerate(zip(plan.learners, hosts, strict=True)):
-        program = Program(
+    learners = [
+        RemoteChild(
             "the learner" if alone else f"learner {i}",
-            [*command, *place_flags(addresses, i), *safety],
-            {**LEARNER_ENV, **secret.learner},
+            [*command, *place_flags(addresses, i), *([] if alone and credentials else caller)],
+            {**LEARNER_ENV, **of_learner},
+            lambda host=host: host,
+            directory.learner_log(i) if i else None,
         )
-        log = directory.learner_log(i) if i else None
-        learners.append(RemoteChild(program, lambda host=host: host, log))
-    address = f"--server_address={addresses[0]}"
+        for i, (command, host) in enumerate(zip(plan.learners, hosts, strict=True))
+    ]
     actors = [
         RemoteChild(
-            Program(f"actor {i}", [*command, address, *caller], {**ACTOR_ENV, **secret.actor}),
+            f"actor {i}",
+            [*command, f"--server_address={addresses[0]}", *caller],
+            {**ACTOR_ENV, **of_actor},
             place_actor,
             directory.actor_log(i),
         )

@@ -53,8 +53,7 @@ def main(argv: list[str]) -> int:
 
     if config.ray_address == "none":
         os.environ.update(LOOPBACK_ONLY)
-    from seed_rl.cluster.connection import check_room, connected
-    from seed_rl.cluster.run import run
+    from seed_rl.cluster.run import check_room, connected, run
 
     with connected(config.ray_address):
         check_room(config, len(plan.actors), len(plan.learners))

@@ -34,17 +34,17 @@ from seed_rl.flags.resolve import resolve
 from seed_rl.flags.settings import Settings
 from seed_rl.hosts.peers import HostLostError, Peers
 from seed_rl.launch.child import raise_descriptor_limit
-from seed_rl.launch.gateways import Gateways, gateway_commands
 from seed_rl.launch.plan import LocalConfig, check_inference
 from seed_rl.launch.probe import Probe, found
+from seed_rl.launch.watch import Gateways, gateway_commands
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.loading import fast_tensorflow_import, quiet_start
-from seed_rl.messages import COMPLETE, UnsavedError, complain, reason, report_to_launcher, warn
+from seed_rl.messages import COMPLETE, complain, reason, report_to_launcher, warn
 from seed_rl.metrics.curves import periods_so_far
+from seed_rl.metrics.outputs import UnsavedError
 from seed_rl.metrics.progress import ProgressDisplay
 from seed_rl.runs import lock, record
 from seed_rl.runs.layout import RunDirectory
-from seed_rl.runs.versions import versions
 from seed_rl.serving.gateway import gateway_addresses, private_address
 from seed_rl.serving.listener import AddressError, Listener, NotServingError
 from seed_rl.serving.sockets import hold_addresses
@@ -219,7 +219,7 @@ def _shared_by_hosts(chosen: Settings, config: LearnerConfig, hosts: LearnerHost
         "num_envs": config.num_envs,
         "publish_every": config.publish_every,
         "learner_hosts": hosts.addresses,
-        **versions(),
+        **record.versions(),
     }
 
 

@@ -21,7 +21,7 @@ from seed_rl.launch.directory import (
 )
 from seed_rl.launch.plan import LocalConfig, make_plan, private_server_address, resolve_run
 from seed_rl.launch.run import Recorder, supervise
-from seed_rl.messages import say
+from seed_rl.messages import REFUSED, say
 from seed_rl.runs.layout import RunDirectory
 
 DESCRIPTION = """
@@ -98,4 +98,5 @@ def train(
     say_failures(plan)
     if code == 0:
         say_next(plan, argv)
-    return code, plan.logdir, next(filter(None, (child.refusal for child in (*learners, *actors))), "")
+    refusals = (child.reported(REFUSED) for child in (*learners, *actors))
+    return code, plan.logdir, next(filter(None, refusals), "")

@@ -75,12 +75,12 @@ def main(argv: list[str]) -> int:
         os.environ.pop(name, None)
     trial = os.environ.get("CLOUD_ML_TRIAL_ID")
     logdir = Path(settings.values["logdir"], f"trial_{trial}" if trial else "")
+    settings = settings.replaced("job", logdir=str(logdir))
+    if not settings.is_chosen("host_timeout_secs"):
+        settings = settings.replaced("job", host_timeout_secs=_HOST_TIMEOUT_SECS)
     with tempfile.TemporaryDirectory(prefix="seed_rl_") as directory:
         file = Path(directory, "settings.json")
-        own: dict[str, Any] = {"logdir": str(logdir)}
-        if not settings.is_chosen("host_timeout_secs"):
-            own["host_timeout_secs"] = _HOST_TIMEOUT_SECS
-        file.write_text(settings.replaced("job", **own).to_json())
+        file.write_text(settings.to_json())
         if index is None:
             command, numbers = actor_command(file, learners), range(config.actors_per_replica)
             return run_children([Child(f"actor {n}", command, env=ACTOR_ENV, plays=True) for n in numbers])
@@ -131,14 +131,13 @@ def job_arguments(settings: Settings) -> list[str]:
 
 
 def find_place(environ: Mapping[str, str], learner_replicas: int = 1) -> tuple[list[str], int | None]:
-    """Reads CLUSTER_SPEC, which Vertex AI sets in every container.
+    """The place of this container, from CLUSTER_SPEC, which Vertex AI sets in every container.
 
     It is JSON: `cluster` lists the HOST:PORT of every replica by worker pool, and `task` has the `type` (the
     pool) and the `index` of this one. Other fields may contain secrets, so errors do not show them.
 
     Returns:
-      HOST:PORT of each learner, the one that keeps the run directory first.
-      The index of this container among them; None: it is for actors.
+      HOST:PORT of each learner, and the index of this container among them; None: it is for actors.
 
     Raises:
       UsageError: it is not set, lacks a required field, or has another number of learners.
@@ -150,13 +149,13 @@ def find_place(environ: Mapping[str, str], learner_replicas: int = 1) -> tuple[l
             "`seed_rl actor`, or `seed_rl train`."
         )
     pools = ["workerpool0", "workerpool1"][:learner_replicas]
-    spec = None
+    spec: Any = None
     try:
         spec = parse_json(text)
         learners = [address for pool in pools for address in spec["cluster"][pool]]
-        pool, index = spec["task"]["type"], int(spec["task"]["index"])
-        is_complete = len(learners) == learner_replicas and pool in (*pools, f"workerpool{len(pools)}")
-        if not is_complete or not all(re.fullmatch(r".+:\d+", address) for address in learners):
+        place = [*pools, f"workerpool{len(pools)}"].index(spec["task"]["type"])
+        index = place + int(spec["task"]["index"])
+        if len(learners) != learner_replicas or not all(re.fullmatch(r".+:\d+", a) for a in learners):
             raise ValueError("another cluster")
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         found = spec if isinstance(spec, dict) else {}
@@ -165,7 +164,7 @@ def find_place(environ: Mapping[str, str], learner_replicas: int = 1) -> tuple[l
             f"CLUSTER_SPEC with {shown} describes no job of {learner_replicas} learners and their actors "
             f"({error!r}); submit the job with seed_rl submit."
         ) from None
-    return learners, index + pools.index(pool) if pool in pools else None
+    return learners, index if place < len(pools) else None
 
 
 def learner_command(file: Path, learners: Sequence[str], index: int) -> list[str]:
@@ -196,9 +195,9 @@ def run_children(
 ) -> int:
     """Runs until all have succeeded, one has failed for good, or a signal has ended them.
 
-    Needs the main thread, for signals. A child that crashes is restarted `most_restarts` times unless SIGTERM
-    ended it; None: after every error, without limit. If it `may_be_stopped`, it is restarted after SIGTERM,
-    too: of several learners, all stop when one of them is stopped.
+    Needs the main thread, for signals. A child that crashes is restarted `most_restarts` times (None: without
+    limit) unless SIGTERM ended it. One that `may_be_stopped` is restarted then, too: of several learners, all
+    stop when one of them is stopped.
 
     Returns 0 if all have succeeded, else the exit code of the signal or of the child that failed.
     """

@@ -12,8 +12,8 @@ from seed_rl.launch.probe import Probe, found
 from seed_rl.loading import fast_tensorflow_import
 from seed_rl.options import Options, option
 from seed_rl.runs import record
-from seed_rl.runs.imports import check_imports
 from seed_rl.runs.record import RunRecord
+from seed_rl.runs.trust import check_imports
 from seed_rl.seeds import derived_seed
 from seed_rl.types import EnvironmentSpec
 
@@ -88,7 +88,7 @@ def load_subject(
       ImportError: the suite's engine is not installed.
     """
     run = record.read(logdir)
-    check_imports(run, trust_code)
+    check_imports(run.logdir, run.identity, run.agent_settings, trust_code)
     suite = environments.suite(run.environment)
     config = run.environment_config().for_evaluation()
 

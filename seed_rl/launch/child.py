@@ -44,7 +44,6 @@ class Child:
     Attributes:
       name: its name in messages.
       log: the file on this machine that its output is appended to; None: it shares this process's output.
-      starts: how many times it was started.
       plays: whether it is a learner or an actor, whose exit codes 0 and 2 count only with their reports.
     """
 
@@ -64,15 +63,10 @@ class Child:
         """
         self.name = name
         self.log = log
-        self.starts = 0
         self.plays = plays
-        self._order = {
-            "command": list(command),
-            "private": [str(private)] if private else [],
-            "link": LAUNCHER_LINK,
-        }
-        self._env = None if env is None else {**os.environ, **env}
-        self._reaper: subprocess.Popen | None = None
+        self._command, self._private = list(command), private and str(private)
+        self._env = {**os.environ, **(env or {})}
+        self._process: subprocess.Popen | None = None
         self._link: socket.socket | None = None
         self._received = bytearray()  # Lines: the process id, then what the command reports.
         self._log_start = 0
@@ -81,33 +75,30 @@ class Child:
     def start(self) -> None:
         """Kills what is left of an earlier start, then starts the command; the log is continued."""
         self.kill()
-        self.starts += 1
         self._started_at = time.monotonic()
-        if self.log is None:
-            self._start(None)
-            return
-        with open(self.log, "ab") as output:
-            self._log_start = output.tell()
-            self._start(output)
-
-    def _start(self, output: object) -> None:
         if self._link is not None:
             self._link.close()
         self._received.clear()
         self._link, theirs = socket.socketpair()
-        with theirs:
-            self._reaper = subprocess.Popen(
-                # Without the command: it is on the command line of its own process only.
-                [sys.executable, "-I", "-S", reaper.__file__, str(os.getpid()), self.name],
-                stdin=theirs,
-                stdout=output,  # type: ignore[call-overload]
-                stderr=None if output is None else subprocess.STDOUT,
-                env=self._env,
+        link, command = theirs.fileno(), self._command
+        env = {**self._env, LAUNCHER_LINK: f"{link}:{os.fstat(link).st_ino}"}
+        if sys.platform == "linux":
+            # The command is on the command line of its own process only.
+            env[reaper.ORDER] = json.dumps([os.getpid(), command, self._private, link])
+            command = [sys.executable, "-I", "-S", reaper.__file__, self.name]
+        with theirs, open(self.log, "ab") if self.log else contextlib.nullcontext() as output:
+            self._log_start = output.tell() if output else 0
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output and subprocess.STDOUT,
+                env=env,
+                pass_fds=[link],
                 start_new_session=True,
             )
-        with contextlib.suppress(OSError):  # It was killed before it could read.
-            self._link.sendall(json.dumps(self._order).encode())
-            self._link.shutdown(socket.SHUT_WR)
+            if sys.platform != "linux":
+                theirs.send(b"%d\n" % self._process.pid)
 
     @property
     def pid(self) -> int | None:
@@ -133,15 +124,10 @@ class Child:
         """Seconds since the latest start."""
         return time.monotonic() - self._started_at
 
-    def has_reported(self, word: bytes) -> bool:
-        """Whether the command has sent a line with this first word since its latest start."""
-        return any(line.partition(b" ")[0] == word for line in self.reports())
-
-    @property
-    def refusal(self) -> str:
-        """The sentence of a usage error that the command has reported; empty if there is none."""
+    def reported(self, word: bytes) -> str | None:
+        """The rest of the first line with this first word since the latest start; None: there is none."""
         found = (line.partition(b" ") for line in self.reports())
-        return next((sentence.decode() for word, _, sentence in found if word == REFUSED), "")
+        return next((rest.decode() for first, _, rest in found if first == word), None)
 
     def poll(self) -> int | None:
         """The exit code (-N if signal N ended it); None while it runs.
@@ -157,15 +143,15 @@ class Child:
     def ended_early(self) -> bool:
         """Whether it is a learner or an actor that ended with 0 or 2 without a report of ours."""
         code = self._poll()
-        return self.plays and code in _REPORTED and not self.has_reported(_REPORTED[code])
+        return self.plays and code in _REPORTED and self.reported(_REPORTED[code]) is None
 
     def _poll(self) -> int | None:
-        if self._reaper is None:
+        if self._process is None:
             raise RuntimeError(f"{self.name} was never started.")
-        if self._reaper.returncode is not None or not hasattr(os, "waitid"):
-            return self._reaper.poll()
+        if self._process.returncode is not None or not hasattr(os, "waitid"):
+            return self._process.poll()
         # It is not reaped before `kill`, so that no other process can get its id, which is its group's.
-        ended = os.waitid(os.P_PID, self._reaper.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended is None:
             return None
         return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
@@ -173,7 +159,7 @@ class Child:
     @property
     def running(self) -> bool:
         """Whether it was started and has not ended."""
-        return self._reaper is not None and self.poll() is None
+        return self._process is not None and self.poll() is None
 
     def terminate(self) -> None:
         """Sends SIGTERM to the process itself, but not to the processes it started."""
@@ -181,7 +167,7 @@ class Child:
 
     def kill(self) -> None:
         """Kills the process and everything it started; returns when the process is gone."""
-        if self._reaper is None or self._reaper.returncode is not None:
+        if self._process is None or self._process.returncode is not None:
             return
         if sys.platform == "linux":
             self._signal(reaper.END_ALL)
@@ -191,13 +177,13 @@ class Child:
         # The rest, if it was stopped or killed itself. These errors mean that nothing is left (on macOS: only
         # a zombie).
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._reaper.pid, signal.SIGKILL)
-        self._reaper.wait()
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
 
     def _signal(self, number: int) -> None:
         if self.running:
-            assert self._reaper is not None
-            os.kill(self._reaper.pid, number)
+            assert self._process is not None
+            os.kill(self._process.pid, number)
 
     def last_line(self) -> str:
         """The last line in the log since the latest start (`messages.last_line`); '' if it cannot be read."""

@@ -18,7 +18,6 @@ from seed_rl.metrics.progress import is_stage
 from seed_rl.runs import record
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.lock import check_free
-from seed_rl.runs.record import changes, check, described, is_complete, run_identity
 
 _TOTAL = "total_environment_frames"
 
@@ -28,25 +27,26 @@ def check_directory(plan: Plan) -> None:
 
     A complete run must have been trained with the same settings.
     """
-    logdir, settings, mine = str(plan.logdir), plan.settings, plan.settings.agent_config()
+    logdir, settings, agent = str(plan.logdir), plan.settings, plan.settings.agent_config()
+    environment = settings.environment_config()
     with usage_errors():
-        check(logdir, run_identity(settings.environment, settings.environment_config(), settings.agent, mine))
+        record.check(logdir, record.run_identity(settings.environment, environment, settings.agent, agent))
         check_free(logdir)
-        if is_complete(logdir, plan.total_environment_frames, plan.stop_at_return):
-            learner = settings.read(LearnerConfig)
-            changed = changes(logdir, {"learner": learner.to_dict(), "agent": mine.to_dict()})
-            if changed:
-                raise ValueError(
-                    f"--logdir={logdir} has a complete run with other settings ({described(changed)}); use "
-                    "another --logdir, or its settings; in Python, overwrite=True starts anew."
-                )
+        if not _is_complete(plan):
+            return
+        learner = settings.read(LearnerConfig)
+        changed = record.changes(logdir, {"learner": learner.to_dict(), "agent": agent.to_dict()})
+        if changed:
+            raise ValueError(
+                f"--logdir={logdir} has a complete run with other settings ({record.described(changed)}); "
+                "use another --logdir, or its settings; in Python, overwrite=True starts anew."
+            )
 
 
 def set_aside(logdir: Path) -> None:
     """Renames the directory of a run, if there is one, to the next free NAME.1, NAME.2, ..., and reports it.
 
-    Raises:
-      UsageError: a learner is using it, or it cannot be renamed.
+    UsageError: a learner is using it, or it cannot be renamed.
     """
     if not RunDirectory(logdir).record.is_file():
         return
@@ -63,15 +63,20 @@ def set_aside(logdir: Path) -> None:
 
 def is_done(plan: Plan, argv: Sequence[str]) -> bool:
     """Whether there is nothing left to train, which is logged; `argv` is the launcher's command line."""
-    if not is_complete(plan.logdir, plan.total_environment_frames, plan.stop_at_return):
+    if not _is_complete(plan):
         return False
     with usage_errors():
-        total = record.read(str(plan.logdir)).learner_settings["total_environment_frames"]
+        total = record.read(str(plan.logdir)).learner_settings[_TOTAL]
     goal = f"{total:,} frames"
-    if plan.stop_at_return is not None:
-        goal += f" or a mean return of {plan.stop_at_return:g}"
+    if (stop_at_return := plan.settings.values["stop_at_return"]) is not None:
+        goal += f" or a mean return of {stop_at_return:g}"
     say_next(plan, argv, f"{shortened(plan.logdir)} is already complete: {goal}", total)
     return True
+
+
+def _is_complete(plan: Plan) -> bool:
+    values = plan.settings.values
+    return record.is_complete(plan.logdir, values[_TOTAL], values["stop_at_return"])
 
 
 def introduce(plan: Plan) -> None:
@@ -84,7 +89,7 @@ def introduce(plan: Plan) -> None:
     learners = f"{len(plan.learners)} learners, " if len(plan.learners) > 1 else ""
     say(
         f"training {settings.agent} on {task}, {learners}{_count(len(plan.actors), 'actor')} of "
-        f"{_count(local.env_batch_size, 'environment')}, {plan.total_environment_frames:,} frames."
+        f"{_count(local.env_batch_size, 'environment')}, {settings.values[_TOTAL]:,} frames."
     )
     source = f"preset {settings.preset}; " if settings.preset else ""
     say(f"{source}run directory {shortened(plan.logdir)}.")
@@ -98,10 +103,7 @@ def made_directory(plan: Plan, function: tuple[Path, bytes] | None = None) -> It
     its own, which only this user can read.
 
     A run has begun when its learner has written run.json. Logs of more than a line stay, and so does the
-    directory; a single line has been quoted (`run.supervise`).
-
-    Raises:
-      UsageError: it cannot be made.
+    directory; a single line has been quoted (`run.supervise`). UsageError: it cannot be made.
     """
     run = RunDirectory(plan.logdir)
     made = [path for path in (run.path, *run.path.parents) if not path.exists()]
@@ -153,7 +155,7 @@ def say_next(plan: Plan, argv: Sequence[str], what: str = "", frames: int = 0) -
     what = what or f"the run is in {shortened(plan.logdir)}"
     logdir = shlex.quote(str(shortened(plan.logdir)))
     command = [argument for argument in argv[1:] if not argument.lstrip("-").startswith(f"{_TOTAL}=")]
-    more = f"--{_TOTAL}={2 * (frames or plan.total_environment_frames)}"
+    more = f"--{_TOTAL}={2 * (frames or plan.settings.values[_TOTAL])}"
     say(
         f"{what}. Next:",
         f"seed_rl evaluate {logdir}",

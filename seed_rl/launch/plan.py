@@ -6,7 +6,6 @@ import sys
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.algorithms import registry as algorithms
@@ -73,21 +72,6 @@ class Plan:
     actors: list[list[str]]
     logdir: Path
 
-    @property
-    def total_environment_frames(self) -> int:
-        """When training is complete."""
-        return self.settings.values["total_environment_frames"]
-
-    @property
-    def stop_at_return(self) -> float | None:
-        """The mean return at which it is complete earlier; None: there is none."""
-        return self.settings.values["stop_at_return"]
-
-    @property
-    def num_gateways(self) -> int:
-        """The number of gateways of each learner."""
-        return self.settings.values["num_gateways"]
-
 
 def resolve_run(
     argv: Sequence[str],
@@ -113,20 +97,17 @@ def make_plan(settings: Settings, server_address: str | None) -> Plan:
 
     All settings are validated here, before anything starts. The (first) learner listens on the address. On a
     cluster it is None, since addresses are unknown until the learners have been placed: then the commands
-    lack the addresses, and the actors take any task.
-
-    Raises:
-      UsageError: an invalid value.
+    lack the addresses, and the actors take any task. UsageError: an invalid value.
     """
     local = settings.read(LocalConfig)
     settings.environment_config(), settings.agent_config()
     logdir = Path(local.logdir or "").absolute()
-    computed: dict[str, Any] = {"num_envs": local.num_actors * local.env_batch_size, "logdir": str(logdir)}
+    num_envs = local.num_actors * local.env_batch_size
+    settings = settings.replaced("launcher", num_envs=num_envs, logdir=str(logdir))
     addresses: list[str] = []
     if server_address is not None:
         addresses = learner_addresses(server_address, local.num_learners)
-        computed["server_address"] = addresses[0]
-    settings = settings.replaced("launcher", **computed)
+        settings = settings.replaced("launcher", server_address=addresses[0])
     config = settings.read(LearnerConfig)
     settings.read(ActorConfig)
     check_split(local.num_learners, local.num_actors, config.num_envs, config.batch_size)
@@ -137,14 +118,13 @@ def make_plan(settings: Settings, server_address: str | None) -> Plan:
             "on this one; leave it out."
         )
     file = RunDirectory(logdir).settings
+    places = [place_flags(addresses, i) if addresses[1:] else [] for i in range(local.num_learners)]
+    tasks = [[f"--task={i}"] if addresses else [] for i in range(local.num_actors)]
     actor = "policy_actor" if config.inference == "actor" else "actor"
     return Plan(
         settings,
-        [
-            child_command("learner", file, place_flags(addresses, i) if addresses[1:] else [])
-            for i in range(local.num_learners)
-        ],
-        [child_command(actor, file, [f"--task={i}"] if addresses else []) for i in range(local.num_actors)],
+        [child_command("learner", file, place) for place in places],
+        [child_command(actor, file, task) for task in tasks],
         logdir,
     )
 
@@ -153,12 +133,8 @@ def check_inference(settings: Settings, config: LearnerConfig, num_learners: int
     """Refuses --inference=actor for agents and learners that do not support it (UsageError)."""
     if config.inference == "learner":
         return
+    able = [n for n in algorithms.names() if FifoConfig in algorithms.config_class(n).parts().values()]
     if settings.agent_class is None or FifoConfig not in settings.agent_class.parts().values():
-        able = [
-            name
-            for name in algorithms.names()
-            if FifoConfig in algorithms.config_class(name).parts().values()
-        ]
         raise UsageError(
             f"--inference=actor needs an agent that learns from a queue, not {settings.agent}; choose one "
             f"of: {', '.join(able)}."

@@ -1,12 +1,10 @@
-"""Reaper: runs a command that exits with the parent of this process: `python reaper.py PARENT_PID NAME`.
+"""Reaper: runs a command that exits with the parent of this process, on Linux: `python reaper.py NAME`.
 
-Standard input is a socket. It gives the command as JSON, and gets the command's process id as a line. The
-command inherits it, and the variable that the order names has its descriptor and inode.
-
-On Linux this process stays between the two. When the command ends, or the parent does, even by SIGKILL, it
-kills all that the command has started, in other sessions and as daemons too, and ends as the command did.
-Other systems have no such mechanism, and the command just runs. This is run as a script, and imports nothing
-but the standard library.
+It stays between the two. When the command ends, or the parent does, even by SIGKILL, it kills all that the
+command has started, in other sessions and as daemons too, and ends as the command did. A process group or
+PR_SET_PDEATHSIG alone would miss those. The variable `ORDER` has the parent's process id, the command, a
+directory to remove if the parent is gone (or None), and the descriptor of a socket, which gets the command's
+process id as a line and is inherited. This is a script, and imports nothing but the standard library.
 """
 
 import contextlib
@@ -16,12 +14,12 @@ import os
 import resource
 import shutil
 import signal
-import socket
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+
+ORDER = "SEED_RL_REAPER_ORDER"
 
 # The signal to end everything at once; the kernel sends it when the parent is gone.
 END_ALL = signal.SIGRTMIN if sys.platform == "linux" else signal.SIGUSR1
@@ -39,10 +37,7 @@ _PAUSE_SECS = 0.002
 
 def main() -> None:
     """Ties the process to its parent and runs the command."""
-    parent = int(sys.argv[1])
-    link, order = _read_order()
-    if sys.platform != "linux":
-        _execute(order, link)
+    parent, command, private, link = json.loads(os.environ.pop(ORDER))
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # If it is ignored, the command's status is lost.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
     _prctl(_PR_SET_PDEATHSIG, END_ALL)
@@ -50,38 +45,20 @@ def main() -> None:
     if os.getppid() != parent:
         sys.exit(1)  # The parent died before this took effect.
     reaper = os.getpid()
-    command = os.fork()
-    if not command:
+    pid = os.fork()
+    if not pid:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == reaper:
-            _execute(order, link)
+            with contextlib.suppress(OSError):  # The parent has just ended.
+                os.write(link, b"%d\n" % os.getpid())
+            os.execvp(command[0], command)
         os._exit(1)
-    link.close()
-    status = _watch(command)
-    status = _kill_descendants(command, status)
-    if os.getppid() != parent:
-        for directory in order["private"]:
-            shutil.rmtree(directory, ignore_errors=True)
+    os.close(link)
+    status = _kill_descendants(pid, _watch(pid))
+    if private and os.getppid() != parent:
+        shutil.rmtree(private, ignore_errors=True)
     _end_like(status)
-
-
-def _read_order() -> tuple[socket.socket, dict[str, Any]]:
-    """The socket, and what the parent has written to it; standard input is empty from now on."""
-    link = socket.socket(fileno=os.dup(0))
-    with open(os.devnull, "rb") as nothing:
-        os.dup2(nothing.fileno(), 0)
-    with link.makefile("rb") as order:
-        return link, json.loads(order.read())
-
-
-def _execute(order: dict[str, Any], link: socket.socket) -> None:
-    """Reports the process id and becomes the command, which may write to the socket."""
-    with contextlib.suppress(OSError):  # The parent has just ended.
-        link.send(b"%d\n" % os.getpid())
-    link.set_inheritable(True)
-    os.environ[order["link"]] = f"{link.fileno()}:{os.fstat(link.fileno()).st_ino}"
-    os.execvp(order["command"][0], order["command"])
 
 
 def _watch(command: int) -> int | None:

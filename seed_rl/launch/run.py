@@ -16,7 +16,7 @@ import collections
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from seed_rl.flags.errors import USAGE_EXIT_CODE
@@ -28,7 +28,6 @@ from seed_rl.launch.watch import (
     Signalled,
     Timing,
     Watch,
-    describe_end,
     describe_exit,
     shell_code,
 )
@@ -50,16 +49,15 @@ def supervise(
     learners: Sequence[Child],
     actors: Sequence[Child],
     timing: Timing = Timing(),  # noqa: B008 (immutable)
-    say: Callable[[str], object] = say,
 ) -> int:
     """Runs until the end, and starts everything again when one of several learners is lost.
 
-    There is one learner per learner host, the one that keeps the run directory first. `say` shows a sentence
-    to the user. Returns the exit code of the run.
+    There is one learner per learner host, the one that keeps the run directory first. Returns the exit code
+    of the run.
     """
     restarts = Restarts(timing)
     while True:
-        life = Life(learners, actors, timing, say)
+        life = Life(learners, actors, timing)
         code = life.run()
         if not life.loss:
             return code
@@ -79,25 +77,18 @@ class Life:
       loss: how one of several learners failed, in words, if all may resume from the last checkpoint.
     """
 
-    def __init__(
-        self,
-        learners: Sequence[Child],
-        actors: Sequence[Child],
-        timing: Timing = Timing(),  # noqa: B008 (immutable)
-        say: Callable[[str], object] = say,
-    ):
+    def __init__(self, learners: Sequence[Child], actors: Sequence[Child], timing: Timing):
         """Starts nothing yet; see `supervise`."""
         self.loss = ""
         self._learners, self._actors, self._first = learners, actors, learners[0]
-        self._timing, self._say = timing, say
-        self._watch = Watch(timing=timing, say=say)
-        self._stop_signals = self._watch.stop
+        self._timing = timing
+        self._watch = Watch(timing=timing)
         self._fruitless = collections.Counter[Child]()  # Failures of actors since a finished episode.
 
     @property
     def asked_to_stop(self) -> bool:
         """Whether a signal has arrived."""
-        return self._stop_signals.is_set()
+        return self._watch.stop.is_set()
 
     def run(self) -> int:
         """Starts everything, waits for the end, and returns the exit code of the run."""
@@ -116,7 +107,7 @@ class Life:
             case ChildEnded(actor, code) if code == USAGE_EXIT_CODE:  # A restart cannot help.
                 return self._given_up(actor, code)
             case ChildEnded(actor, code) if code != 0:  # 0: training is complete.
-                self._fruitless[actor] = 0 if actor.has_reported(EPISODE) else self._fruitless[actor] + 1
+                self._fruitless[actor] = self._fruitless[actor] + 1 if actor.reported(EPISODE) is None else 0
                 if self._fruitless[actor] > MOST_FRUITLESS_RESTARTS:
                     return self._given_up(actor, code)
                 self._watch.restart(event)
@@ -136,12 +127,12 @@ class Life:
         code = 0 if self._first.poll() == 0 else learner.poll()
         assert code is not None
         if several and code not in _FINAL and not self.asked_to_stop:
-            self.loss = describe_end(learner, code)
+            self.loss = str(ChildEnded(learner, code))
         if code == 0:
             self._watch.wait(self._actors, self._timing.finish_grace)
         self._end_actors()
         if not self.loss and code < 0:  # Killed: it could not report anything itself.
-            self._say(f"{learner.name} {describe_exit(code)}.")
+            say(f"{learner.name} {describe_exit(code)}.")
         elif code == USAGE_EXIT_CODE and self._first.poll() != USAGE_EXIT_CODE:
             self._blame(learner)
         return shell_code(code)
@@ -173,43 +164,43 @@ class Life:
         if ended is not None:
             return self._learner_ended(ended)
         if self.asked_to_stop:
-            return self._stop(self._stop_signals.count)
+            return self._stop(self._watch.stop.count)
         self._watch.end(self._learners, self._timing.checkpoint_grace)
         self._end_actors()
         if code == USAGE_EXIT_CODE:
             self._blame(actor)
         else:
             times = f"{self._fruitless[actor]} times before its first finished episode"
-            self._say(f"error: {actor.name} failed {times}; the last time, {describe_end(actor, code)}.")
+            say(f"error: {actor.name} failed {times}; the last time, {ChildEnded(actor, code)}.")
         return shell_code(code)
 
     def _blame(self, child: Child) -> None:
         """Reports the child that ended the run, with the reason in the last line of its log."""
         reason = child.last_line().removeprefix("seed_rl: error: ") or "it gave no reason."
-        self._say(f"error: {child.name} ended the run: {reason}")
+        say(f"error: {child.name} ended the run: {reason}")
 
     def _stop(self, signals: int) -> int:
         """Stops the run after this number of signals: first the learner, then the actors."""
-        stop, grace = self._stop_signals, self._timing.checkpoint_grace
-        self._say("stopping; the learner writes a checkpoint (Ctrl-C again ends everything at once).")
+        stop, grace = self._watch.stop, self._timing.checkpoint_grace
+        say("stopping; the learner writes a checkpoint (Ctrl-C again ends everything at once).")
         in_time = self._watch.end(self._learners, grace)
         if not in_time and stop.count > signals:
-            self._say("stopping at once; the run resumes from its last complete checkpoint.")
+            say("stopping at once; the run resumes from its last complete checkpoint.")
             return stop.exit_code
         self._end_actors()
         code = self._first.poll()
         assert code is not None
         if not in_time:
-            self._say(
+            say(
                 f"the learner did not end within {grace:g} s and was killed; the run resumes from its last "
                 "complete checkpoint."
             )
             return 1
         if code in STOP_CODES:
-            self._say("stopped; the same command resumes it.")
+            say("stopped; the same command resumes it.")
             return stop.exit_code
         if -code in STOP_SIGNALS:
-            self._say("stopped before the learner was ready; there was nothing to save.")
+            say("stopped before the learner was ready; there was nothing to save.")
             return stop.exit_code
         return shell_code(code)
 

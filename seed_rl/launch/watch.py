@@ -1,18 +1,16 @@
-"""The one supervisor: starts child processes, reports what happens, starts them again, and ends them.
-
-A `Watch` yields events. What reacts to them is a policy: a local run (`launch.run`), gateways
-(`launch.gateways`), a container on Vertex AI (`seed_rl vertex`), sweeps (`sweeps.runner`) and the benchmarks.
-"""
+"""The one supervisor: starts children, yields events, starts children again, and ends them; gateways."""
 
 import contextlib
 import dataclasses
 import signal
+import sys
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from seed_rl.launch.child import Child
-from seed_rl.messages import say
+from seed_rl.launch.child import ACTOR_ENV, Child
+from seed_rl.messages import say, warn
 from seed_rl.signals import SAME_SIGNAL_SECS, StopSignals, exit_code
 
 
@@ -61,9 +59,15 @@ class ChildEnded(NamedTuple):
 
     def __str__(self) -> str:
         """In words: `actor 0 ended with exit code 1 (its last line; its log is run/actor_0.log)`."""
+        child = self.child
         if self.error:
-            return f"{self.child.name} could not be started ({self.error})"
-        return describe_end(self.child, self.code)
+            return f"{child.name} could not be started ({self.error})"
+        line, log = child.last_line(), f"its log is {child.log}" if child.log else ""
+        if self.code < 0 and not line.startswith("seed_rl: "):
+            line = ""  # It could not give a reason.
+        details = "; ".join(filter(None, (line, log)))
+        end = "ended before training was complete" if child.ended_early else describe_exit(self.code)
+        return f"{child.name} {end}" + (f" ({details})" if details else "")
 
 
 class Signalled(NamedTuple):
@@ -170,36 +174,18 @@ class Watch:
             yield Tick()
             time.sleep(self.timing.poll)
 
-    def wait(self, children: Sequence[Child], seconds: float) -> bool:
+    def wait(self, children: Sequence[Child], seconds: float, asks: bool = False) -> bool:
         """Waits until children have ended, a further signal arrives, or the time is over.
 
-        Those that are not watched count as ended. Returns whether all have ended.
+        Those that are not watched count as ended. If it `asks`, children get another SIGTERM at a further
+        signal, and have only `timing.hurry_grace` left. Returns whether all have ended.
         """
-        return self._wait(children, seconds, lambda: 0.0)
-
-    def end(self, children: Sequence[Child], grace_secs: float) -> bool:
-        """Sends children SIGTERM, waits, and kills those that are left and everything they started.
-
-        At a further signal, they get another SIGTERM and have only `timing.hurry_grace` left. Children that
-        never ran or have already ended are no error. Returns whether all ended within `grace_secs`.
-        """
-
-        def ask() -> float:
-            for child in children:
-                child.terminate()
-            return self.timing.hurry_grace
-
-        ask()
-        ended = self._wait(children, grace_secs, ask)
-        for child in children:
-            child.kill()
-        return ended
-
-    def _wait(self, children: Sequence[Child], seconds: float, on_signal: Callable[[], float]) -> bool:
         deadline = time.monotonic() + seconds
         while True:
             if self._signal_came():
-                deadline = min(deadline, time.monotonic() + on_signal())
+                for child in children if asks else ():
+                    child.terminate()
+                deadline = min(deadline, time.monotonic() + asks * self.timing.hurry_grace)
             for _ in self._ends(children):
                 pass
             if not any(child in self._watched for child in children):
@@ -207,6 +193,18 @@ class Watch:
             if time.monotonic() >= deadline:
                 return False
             time.sleep(self.timing.poll)
+
+    def end(self, children: Sequence[Child], grace_secs: float) -> bool:
+        """Sends children SIGTERM, waits as `wait`, and kills those that are left and everything they started.
+
+        Children that never ran or have already ended are no error. Returns whether all ended in time.
+        """
+        for child in children:
+            child.terminate()
+        ended = self.wait(children, grace_secs, asks=True)
+        for child in children:
+            child.kill()
+        return ended
 
     def _signal_came(self) -> bool:
         """Whether signals have arrived since the last call; several count as one."""
@@ -248,11 +246,54 @@ def describe_exit(code: int) -> str:
     return f"was ended by {name}"
 
 
-def describe_end(child: Child, code: int) -> str:
-    """A child's end in words, with the last line of its output and its log; see `ChildEnded`."""
-    line, log = child.last_line(), f"its log is {child.log}" if child.log else ""
-    if code < 0 and not line.startswith("seed_rl: "):
-        line = ""  # It could not give a reason.
-    details = "; ".join(filter(None, (line, log)))
-    end = "ended before training was complete" if child.ended_early else describe_exit(code)
-    return f"{child.name} {end}" + (f" ({details})" if details else "")
+# Gateways pass on the end of training to their actors. Actors wait for them, so they are soon started again.
+_GATEWAY_TIMING = Timing(terminate_grace=5.0, longest_backoff=2.0)
+
+
+def gateway_commands(
+    addresses: Sequence[str], learner_address: str, security: Mapping[str, Any]
+) -> list[list[str]]:
+    """The command of each gateway at `addresses`, with the learner's settings of its connections."""
+    flags = [f"--{name}={value}" for name, value in security.items() if value is not None]
+    main = [sys.executable, "-m", "seed_rl", "gateway", f"--learner_address={learner_address}", *flags]
+    return [[*main, f"--server_address={address}"] for address in addresses]
+
+
+class Gateways:
+    """Starts gateways, and starts each again that ends, until `stop`.
+
+    The system ends a gateway with the thread that started it, so that is one which lives as long as they do.
+    """
+
+    def __init__(self, commands: Sequence[Sequence[str]], timing: Timing = _GATEWAY_TIMING):
+        self._children = [Child(f"gateway {i}", command, env=ACTOR_ENV) for i, command in enumerate(commands)]
+        self._running: list[bool] = []
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._keep, args=(timing,), name="gateways", daemon=True)
+        self._thread.start()
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of those that have started."""
+        return [child.pid for child in self._children if child.pid is not None]
+
+    def live(self, addresses: Sequence[str]) -> list[str]:
+        """Those of the addresses, in the order of the commands, whose gateways run."""
+        return [address for address, runs in zip(addresses, self._running, strict=False) if runs]
+
+    def stop(self) -> None:
+        """Ends them; a second call does nothing."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _keep(self, timing: Timing) -> None:
+        watch = Watch(timing=timing, say=warn)
+        for child in self._children:
+            watch.start(child)
+        for event in watch:
+            self._running = [child.running for child in self._children]
+            if self._stopping.is_set():
+                break
+            if isinstance(event, ChildEnded):
+                watch.restart(event)
+        watch.end(self._children, timing.terminate_grace)

@@ -27,7 +27,7 @@ from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.saving import Saver
 from seed_rl.learner.serving import Lockstep, Serving, make_unroll_core
 from seed_rl.learner.team import Team
-from seed_rl.messages import UnsavedError, warn
+from seed_rl.messages import warn
 from seed_rl.metrics.batches import BatchMetrics, PolicyLag
 from seed_rl.metrics.cpu import RunCpu
 from seed_rl.metrics.health import Health
@@ -37,6 +37,7 @@ from seed_rl.metrics.idle_time import (
     TRAINING_FOR_BATCH,
     Waits,
 )
+from seed_rl.metrics.outputs import UnsavedError
 from seed_rl.metrics.progress import ProgressDisplay
 from seed_rl.metrics.writer import MetricsWriter, Periods
 from seed_rl.seeds import derived_seed

@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from seed_rl.messages import Guard, discard
+from seed_rl.messages import discard
 from seed_rl.metrics.curves import TextCurve, can_draw
 from seed_rl.metrics.episodes import OWN
 from seed_rl.metrics.idle_time import stage_waits
+from seed_rl.metrics.outputs import Guard
 
 _MOST_OWN = 3  # Metrics of the environment's own; the line is to stay readable.
 

@@ -19,7 +19,7 @@ import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
 from seed_rl.files import append_line
-from seed_rl.messages import Guard
+from seed_rl.metrics.outputs import Guard
 from seed_rl.runs.layout import RunDirectory
 
 # The first period ends so long after the first update. Each later one is as long as all before it, until they

@@ -1,14 +1,17 @@
 """A run's record, run.json: its settings and versions, and the check that it resumes with those."""
 
 import contextlib
-import copy
 import dataclasses
 import datetime
+import importlib.metadata
 import json
+import platform
+import subprocess
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+import seed_rl
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.algorithms.options import AlgorithmOptions
 from seed_rl.environments import registry as environments
@@ -20,11 +23,16 @@ from seed_rl.messages import say
 from seed_rl.metrics.cpu import processor
 from seed_rl.options import Options
 from seed_rl.runs.layout import RunDirectory
-from seed_rl.runs.signature import signature
-from seed_rl.runs.versions import versions
+from seed_rl.runs.trust import signature
 
 # The options that say when training ends.
 _LENGTH = ("total_environment_frames", "stop_at_return")
+
+# The packages whose versions a record has.
+_PACKAGES = (
+    *("tensorflow", "tensorflow-cpu", "tensorflow-tpu", "keras", "numpy"),
+    *("grpcio", "protobuf", "gymnasium", "ale-py", "zstandard"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,18 +123,20 @@ def check(logdir: str, mine: dict[str, Any]) -> None:
     run = RunDirectory(Path(logdir))
     if not is_directory(run.path):
         return
-    _check_folders(run)
-    try:
-        recorded = _contents(run)["identity"]
-    except FileNotFoundError:
-        if run.checkpoints.path.exists() or run.metrics.exists():
+    for folder in (run.checkpoints.path, run.best_checkpoints.path, run.kept_checkpoints.path):
+        if folder.is_symlink():
             raise ValueError(
-                f"--logdir={logdir} holds a run without {run.record.name}; use another."
-            ) from None
+                f"{folder} is a symbolic link, and files would be deleted where it leads; put a directory "
+                "in its place, or make --logdir itself the link."
+            )
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"{folder} is not a directory; move it away.")
+    if not run.record.exists():
+        if run.checkpoints.path.exists() or run.metrics.exists():
+            raise ValueError(f"--logdir={logdir} holds a run without {run.record.name}; use another.")
         return
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{run.record} cannot be read ({error}); use another --logdir.") from None
-    found = differences(recorded, mine)
+    recorded = read(logdir)
+    found = differences(recorded.identity, mine)
     if found:
         function = "its environments are of another function"
         told = [function if text.count(f"{PICKLE}:") == 2 else text for text in found]
@@ -134,8 +144,8 @@ def check(logdir: str, mine: dict[str, Any]) -> None:
             f"--logdir={logdir} belongs to another run ({'; '.join(told)}); use another --logdir, or the "
             "flags of that run; in Python, overwrite=True starts anew."
         )
-    if algorithms.config_class(recorded["agent"]["name"]).removed:
-        read(logdir).agent_config()  # Raises ValueError if the run has one of them.
+    if algorithms.config_class(recorded.agent).removed:
+        recorded.agent_config()  # Raises ValueError if the run has one of them.
 
 
 def is_directory(logdir: Path) -> bool:
@@ -157,18 +167,6 @@ def is_directory(logdir: Path) -> bool:
     return is_there
 
 
-def _check_folders(run: RunDirectory) -> None:
-    """Refuses folders of checkpoints that lead elsewhere: the oldest files in them are removed."""
-    for folder in (run.checkpoints.path, run.best_checkpoints.path, run.kept_checkpoints.path):
-        if folder.is_symlink():
-            raise ValueError(
-                f"{folder} is a symbolic link, and files would be deleted where it leads; put a directory "
-                "in its place, or make --logdir itself the link."
-            )
-        if folder.exists() and not folder.is_dir():
-            raise ValueError(f"{folder} is not a directory; move it away.")
-
-
 def read(logdir: str) -> RunRecord:
     """The record of a run, with defaults for settings that are newer than the run.
 
@@ -178,7 +176,7 @@ def read(logdir: str) -> RunRecord:
     path = Path(logdir)
     file = RunDirectory(path).record
     try:
-        is_run = file.is_file()
+        is_run = file.exists()
     except OSError as error:
         raise ValueError(f"{logdir} cannot be read ({error.strerror}); name another directory.") from None
     if not is_run:
@@ -186,21 +184,22 @@ def read(logdir: str) -> RunRecord:
         what = missing if path.is_dir() else "is not a directory"
         raise ValueError(f"{logdir} {what}; name the --logdir of a run.")
     try:
-        content = _contents(RunDirectory(path))
-        settings = content["settings"]
-        run = RunRecord(
-            path,
-            content["identity"],
-            settings["agent"],
-            settings["learner"],
-            dict(content["versions"]),
-            str(content.get("processor", "")),
-        )
+        content = completed(read_json(file))
+        identity, settings = content["identity"], content["settings"]
+        of_environment = identity["environment"]["settings"]
+        kind, _, function = str(of_environment.get("game")).partition(":")
+        here = path.absolute() / Path(function).name
+        if kind == PICKLE and here.is_file():  # Even if the directory was moved.
+            of_environment["game"] = f"{PICKLE}:{here}"
+        about = dict(content["versions"]), str(content.get("processor", ""))
+        run = RunRecord(path, identity, settings["agent"], settings["learner"], *about)
         _check_types(run)
         return run
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         why = f"it has no {error}" if isinstance(error, KeyError) else error
-        raise ValueError(f"{file} cannot be read ({why}); check that this version wrote it.") from None
+        raise ValueError(
+            f"{file} cannot be read ({why}); check that this version wrote it, or use another --logdir."
+        ) from None
 
 
 def _check_types(run: RunRecord) -> None:
@@ -230,21 +229,6 @@ def differences(recorded: Any, mine: Any, name: str = "") -> list[str]:
     return [] if recorded == mine else [f"{name}: {recorded} there, {mine} now"]
 
 
-def _contents(run: RunDirectory) -> Any:
-    """The `completed` contents of a run.json.
-
-    The environment function is the one in this directory, even if the directory was moved.
-    """
-    content = completed(read_json(run.record))
-    with contextlib.suppress(KeyError, TypeError, AttributeError):  # The caller reports it.
-        settings = content["identity"]["environment"]["settings"]
-        kind, _, path = settings["game"].partition(":")
-        function = run.path.absolute() / Path(path).name
-        if kind == PICKLE and function.is_file():
-            settings["game"] = f"{PICKLE}:{function}"
-    return content
-
-
 def completed(content: Any) -> Any:
     """The content of a run.json, with missing settings at their defaults.
 
@@ -253,7 +237,6 @@ def completed(content: Any) -> Any:
     These rules are applied only here, so every reader of a record gets a complete one. Parts that are not in
     the form that this version writes, or that are of an unknown environment or agent, stay as they are.
     """
-    content = copy.deepcopy(content)
     # `differences` or the reader reports it.
     misfit = contextlib.suppress(KeyError, TypeError, ValueError, AttributeError)
     with misfit:
@@ -300,12 +283,11 @@ def changes(logdir: str | Path, settings: dict[str, Any]) -> dict[str, list[Any]
     The length of training is not among them. Empty if there is no record that can be read.
     """
     try:
-        content = _contents(RunDirectory(Path(logdir)))
-        old, new = (part["learner"] | part["agent"] for part in (content["settings"], settings))
-        left_out = plumbing(content["identity"]["agent"]["name"]) | set(_LENGTH)
-    except (OSError, ValueError, KeyError, TypeError):
+        run = read(str(logdir))
+    except ValueError:
         return {}
-    names = sorted(new.keys() - left_out)
+    old, new = run.learner_settings | run.agent_settings, settings["learner"] | settings["agent"]
+    names = sorted(new.keys() - plumbing(run.agent) - set(_LENGTH))
     return {name: [old.get(name), new[name]] for name in names if old.get(name) != new[name]}
 
 
@@ -323,7 +305,7 @@ def write(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:
     Raises:
       ValueError: the directory cannot be written.
     """
-    path, run = Path(logdir), RunDirectory(Path(logdir))
+    run = RunDirectory(Path(logdir))
     about = {"versions": versions(), "processor": processor()}
     content: dict[str, Any] = {"identity": mine, "settings": settings, **about}
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # A new run.
@@ -334,11 +316,11 @@ def write(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:
         entry = {"time": now, "checkpoint": checkpoints[0].name, "changed": changed}
         content["history"] = [*content.get("history", ()), entry]
         say(f"resuming with other settings than before: {described(changed)}.")
-    if (signed := signature(logdir, content)) is not None:
+    if (signed := signature(run.path, content)) is not None:
         content["signature"] = signed
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        _write(path, content)
+        run.path.mkdir(parents=True, exist_ok=True)
+        _write(run, content)
     except OSError as error:
         raise ValueError(f"--logdir={logdir} cannot be written ({error.strerror}); use another.") from None
 
@@ -352,14 +334,9 @@ def write_complete(logdir: str, reached_return: bool) -> None:
     """
     run = RunDirectory(Path(logdir))
     with contextlib.suppress(OSError, ValueError, LookupError):
-        _write(run.path, read_json(run.record) | _ended(run, reached_return))
-
-
-def _ended(run: RunDirectory, reached_return: bool) -> dict[str, str]:
-    return {
-        "complete": run.checkpoints.prefixes()[0].name,
-        "ended": "return" if reached_return else "frames",
-    }
+        ended = "return" if reached_return else "frames"
+        last = run.checkpoints.prefixes()[0].name
+        _write(run, read_json(run.record) | {"complete": last, "ended": ended})
 
 
 def is_complete(
@@ -382,5 +359,18 @@ def is_complete(
         return False
 
 
-def _write(path: Path, content: dict[str, Any]) -> None:
-    write_atomically(RunDirectory(path).record, json.dumps(content, indent=2, sort_keys=True) + "\n")
+def _write(run: RunDirectory, content: dict[str, Any]) -> None:
+    write_atomically(run.record, json.dumps(content, indent=2, sort_keys=True) + "\n")
+
+
+def versions() -> dict[str, str]:
+    """The versions of the packages and, in a clone, the git revision."""
+    found = {"seed_rl": seed_rl.__version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[package] = importlib.metadata.version(package)
+    command = ["git", "-C", str(Path(seed_rl.__file__).parent), "rev-parse", "HEAD"]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):  # Not in a clone.
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        found["git"] = done.stdout.strip()
+    return found

@@ -36,7 +36,6 @@ class Runner:
         self._running: dict[Child, SweepRun] = {}
         self._started: set[tuple[int, int]] = set()  # A run is started once, even if it is stopped.
         self._ended = 0
-        self._is_stopping = False
         self._watch = Watch(timing=_TIMING)
 
     def run(self) -> int:
@@ -84,26 +83,23 @@ class Runner:
         for run in list(self._running.values()):
             if self._trials.report(run):
                 self._trials.prune(run.trial)
-                for child, other in self._running.items():
-                    if other.trial == run.trial:
-                        child.terminate()
+                for child in [child for child, other in self._running.items() if other.trial == run.trial]:
+                    child.terminate()
 
     def _record(self, child: Child, code: int) -> None:
         child.kill()
         run = self._running.pop(child)
         end = judge(run, code, child.last_line())
-        if self._trials.is_pruned(run):
-            words = "pruned"
-        elif end is None:
-            if not self._is_stopping:
-                say(f"{child.name} was stopped from outside; the same command resumes it.")
-            return
-        elif code and self._is_stopping:
-            # The exit code of a launcher that a signal stopped is not a failure of the run.
-            return
-        else:
-            self._trials.report(run)
+        words = "pruned"
+        if not self._trials.is_pruned(run):
+            if end is None:
+                if not self._watch.stop.is_set():
+                    say(f"{child.name} was stopped from outside; the same command resumes it.")
+                return
+            if code and self._watch.stop.is_set():
+                return  # The exit code of a launcher that a signal stopped is not a failure of the run.
             value, words = end
+            self._trials.report(run)
             self._trials.record(run, code, value, words)
         self._ended += 1
         self._trials.write_table()
@@ -111,15 +107,12 @@ class Runner:
 
     def _stop(self) -> None:
         """Signals every run to end, and records those that are complete."""
-        self._is_stopping = True
         if self._running:
             count = f"{len(self._running)} run" + ("s" if len(self._running) > 1 else "")
             say(f"stopping; {count} may write a checkpoint (Ctrl-C again ends everything at once).")
         self._watch.end(list(self._running), self._watch.timing.checkpoint_grace)
         for child in list(self._running):
-            code = child.poll()
-            assert code is not None
-            self._record(child, code)
+            self._record(child, child.poll() or 0)
         say("stopped; the same command resumes it.")
 
     def _progress(self) -> str:

@@ -49,17 +49,15 @@ def load(directory: Path, identity: dict[str, Any], writes: bool = True) -> optu
         raise ValueError(f"--logdir={directory} contains runs but no {path.name}; use another.")
     try:
         study = _open(path, identity, writes)
-        runs = study.get_trials(deepcopy=False)
-        pairs = [(run.user_attrs["trial"], run.user_attrs.get("seed")) for run in runs]
+        _newest(study)  # Runs of an earlier version have no seed.
     except OSError as error:
         raise ValueError(f"{path} cannot be used ({error.strerror}); use another --logdir.") from None
     except Exception as error:  # Optuna relies on what it wrote itself, so damage can raise anything.
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(
-            f"{path} cannot be read ({reason}); put back a copy of it, or use another --logdir."
+            f"{path} cannot be read ({reason}); it is damaged, or of another version of seed_rl: put back a "
+            "copy of it, or use another --logdir."
         ) from None
-    if any(seed is None for _, seed in pairs):
-        raise ValueError(f"{path} is from an earlier version of seed_rl; use another --logdir.")
     if found := differences(study.user_attrs.get(_IDENTITY, identity), identity):
         raise ValueError(
             f"--logdir={directory} belongs to another sweep ({'; '.join(found)}); use another --logdir, or "
@@ -86,6 +84,12 @@ def _open(path: Path, identity: dict[str, Any], writes: bool) -> optuna.Study:
     if writes and _IDENTITY not in study.user_attrs:
         study.set_user_attr(_IDENTITY, identity)
     return study
+
+
+def _newest(study: optuna.Study) -> dict[tuple[int, int], FrozenTrial]:
+    """The newest Optuna trial of each trial and seed of the sweep."""
+    trials = study.get_trials(deepcopy=False)
+    return {(run.user_attrs["trial"], run.user_attrs["seed"]): run for run in trials}
 
 
 def make_pruner(name: str, total_frames: int) -> optuna.pruners.BasePruner:
@@ -120,10 +124,8 @@ class Trials:
 
     def runs(self) -> dict[tuple[int, int], FrozenTrial]:
         """The newest Optuna trial of each run, in ascending order; without unfinished ones of other seeds."""
-        trials = self._study.get_trials(deepcopy=False)
-        newest = {(run.user_attrs["trial"], run.user_attrs["seed"]): run for run in trials}
-        shown = (pair for pair in newest if newest[pair].state.is_finished() or pair[1] <= self.seeds)
-        return {pair: newest[pair] for pair in sorted(shown)}
+        found = sorted(_newest(self._study).items(), key=lambda item: item[0])
+        return {pair: run for pair, run in found if run.state.is_finished() or pair[1] <= self.seeds}
 
     def left(self) -> list[tuple[int, int]]:
         """The runs that have not ended, in the order in which they start."""
@@ -208,23 +210,20 @@ class Trials:
         for number, group in itertools.groupby(self.runs().items(), key=lambda item: item[0][0]):
             runs = [run for _, run in group]
             states = {run.state for run in runs}
-            complete = (run.value for run in runs if run.state == TrialState.COMPLETE)
-            returns = [value for value in complete if value is not None]
-            failed = sum(map(_has_failed, runs))
+            returns = [run.values[0] for run in runs if run.state == TrialState.COMPLETE]
             if TrialState.PRUNED in states:
                 state = "pruned"
             elif number in left or TrialState.RUNNING in states:
                 state = "running"
             else:
                 state = "complete" if returns else "failed"
-            error = statistics.stdev(returns) / len(returns) ** 0.5 if len(returns) > 1 else None
             row = {
                 "trial": number,
                 **dict(sorted(runs[0].params.items())),
                 "final_return": statistics.fmean(returns) if returns else None,
-                "standard_error": error,
+                "standard_error": statistics.stdev(returns) / len(returns) ** 0.5 if returns[1:] else None,
                 "seeds_done": sum(run.user_attrs.get(_CODE) == 0 for run in runs),
-                "seeds_failed": failed,
+                "seeds_failed": sum(map(_has_failed, runs)),
                 "state": state,
             }
             rows.append(row)

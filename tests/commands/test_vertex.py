@@ -13,25 +13,17 @@ from seed_rl.flags.errors import UsageError
 from seed_rl.flags.settings import Settings
 from seed_rl.launch.child import Child
 from seed_rl.launch.watch import Timing
+from tests.launch.children import command
 
 FILE = Path("job/settings.json")
 TIMING = Timing(poll=0.01, checkpoint_grace=20.0, first_backoff=0.01, longest_backoff=0.01, same_signal=0.0)
 
-# Beginning of all children's code: it counts its starts, and defines its handling of SIGTERM.
-CHILD = """
-import os, signal, sys, time
-from pathlib import Path
-here = Path({directory!r})
-starts = len(list(here.glob("start.*")))
-(here / f"start.{{starts}}").touch()
+AT_SIGTERM = """
 def at_sigterm(code):
     def stop(*_):
         (here / "checkpoint").touch()
         raise SystemExit(code)
     signal.signal(signal.SIGTERM, stop)
-def pause():
-    while True:  # In turns: Python handles a signal that comes just before a wait only after it.
-        time.sleep(0.05)
 """
 
 # As a learner and an actor report that training is complete; their exit code 0 does not count without it.
@@ -43,47 +35,48 @@ def run(children, most_restarts=None, **options):
 
 
 def learner(tmp_path, code, name="the learner"):
-    begin = CHILD.format(directory=str(tmp_path))
-    return Child(name, [sys.executable, "-c", f"{begin}\n{code}"], tmp_path / "log")
+    return Child(name, command(tmp_path, "child", AT_SIGTERM + code), tmp_path / "log")
 
 
 def starts(tmp_path):
-    return len(list(tmp_path.glob("start.*")))
+    return len(list(tmp_path.glob("*.start.*")))
 
 
-def test_a_crashed_actor_is_started_again_until_all_have_ended_well(tmp_path, capsys):
+ONCE = "exit(0 if starts > 1 else {})"
+ITSELF = "os.kill(os.getpid(), {}); for_ever()"
+
+
+@pytest.mark.parametrize(
+    ("code", "most_restarts", "may_be_stopped", "expected", "restarts"),
+    [
+        (ONCE.format(3), None, False, 0, 1),  # An actor.
+        (ONCE.format(3), 5, False, 0, 1),
+        ("exit(3)", 2, False, 3, 2),
+        (ITSELF.format(6), 2, False, 134, 2),
+        (ITSELF.format(15), 5, False, 143, 0),
+        ("at_sigterm(143); " + ITSELF.format(15), 5, False, 143, 0),
+        (ONCE.format(143), 5, True, 0, 1),  # Of several learners, another one was stopped.
+    ],
+)
+def test_a_child_that_crashes_is_started_again_so_many_times(
+    tmp_path, capsys, code, most_restarts, may_be_stopped, expected, restarts
+):
     other = tmp_path / "other"
     other.mkdir()
-    assert run([learner(tmp_path, "exit(0 if starts else 3)", "actor 0"), learner(other, "")]) == 0
-    assert "actor 0 ended with exit code 3 (" in (said := capsys.readouterr().err) and "; restart 1." in said
+    children = [learner(tmp_path, code), learner(other, "")]
+    assert run(children, most_restarts, may_be_stopped=may_be_stopped) == expected
+    assert starts(tmp_path) == 1 + restarts
+    said = capsys.readouterr().err
+    limit = f" of {most_restarts}" if most_restarts else ""
+    assert all(f"; restart {number}{limit}." in said for number in range(1, restarts + 1))
+    assert not expected or said.splitlines()[-1].endswith("it is not started again.")
 
 
 @pytest.mark.parametrize(("most_restarts", "code"), [(None, 2), (5, 2), (0, 3)])
 def test_a_child_that_failed_for_good_ends_all(tmp_path, most_restarts, code):
-    started = [learner(tmp_path, f"exit({code})"), learner(tmp_path, "pause()")]
+    started = [learner(tmp_path, f"exit({code})"), learner(tmp_path, "for_ever()")]
     assert run(started, most_restarts) == code
     assert not started[1].running
-
-
-@pytest.mark.parametrize(("crash", "code"), [("exit(3)", 3), ("os.kill(os.getpid(), 6)", 134)])
-def test_a_learner_that_crashes_is_started_again_so_many_times(tmp_path, capsys, crash, code):
-    assert run([learner(tmp_path, crash)], 2) == code
-    assert starts(tmp_path) == 3
-    said = capsys.readouterr().err
-    assert "restart 1 of 2." in said and "restart 2 of 2." in said
-    assert said.splitlines()[-1].endswith("it is not started again.")
-
-
-@pytest.mark.parametrize("prepare", ["at_sigterm(143); ", ""])
-def test_a_learner_that_sigterm_ended_is_not_started_again(tmp_path, prepare):
-    assert run([learner(tmp_path, f"{prepare}os.kill(os.getpid(), 15); pause()")], 5) == 143
-    assert starts(tmp_path) == 1
-
-
-def test_one_of_several_learners_that_stopped_with_another_one_is_started_again(tmp_path, capsys):
-    assert run([learner(tmp_path, "exit(0 if starts else 143)")], 5, may_be_stopped=True) == 0
-    assert starts(tmp_path) == 2
-    assert "restart 1 of 5" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -93,14 +86,14 @@ def test_one_of_several_learners_that_stopped_with_another_one_is_started_again(
 def test_a_signal_leaves_a_checkpoint_and_its_own_exit_code_unless_training_is_complete(
     tmp_path, signum, code, expected
 ):
-    stopped = f"at_sigterm({code}); os.kill({os.getpid()}, {int(signum)}); pause()"
+    stopped = f"at_sigterm({code}); os.kill({os.getpid()}, {int(signum)}); for_ever()"
     assert run([learner(tmp_path, stopped)], 5) == expected
     assert (tmp_path / "checkpoint").exists() and starts(tmp_path) == 1
 
 
 def test_a_signal_to_the_actors_container_gives_its_exit_code(tmp_path):
-    actors = [learner(tmp_path, "at_sigterm(143); pause()"), learner(tmp_path, "exit(0)")]
-    sender = learner(tmp_path, f"at_sigterm(143); os.kill({os.getpid()}, 15); pause()")
+    actors = [learner(tmp_path, "at_sigterm(143); for_ever()"), learner(tmp_path, "exit(0)")]
+    sender = learner(tmp_path, f"at_sigterm(143); os.kill({os.getpid()}, 15); for_ever()")
     assert run([*actors, sender]) == 143
 
 
@@ -112,6 +105,7 @@ CLUSTER = {
 FLAGS = ("--environment=catch", "--agent=vtrace", "--num_envs=16", "--env_batch_size=4", "--rows=7")
 LOGDIR = "--logdir=gs://my-runs/a/catch/"
 KEY = "-----BEGIN PRIVATE KEY-----"
+SERVER_NAME = "--tls_server_name=learner.seed-rl"
 
 
 def spec(pool="workerpool1", index=1, cluster=CLUSTER):
@@ -127,29 +121,40 @@ def line(*flags):
     return vertex.parse_job(["vertex", *FLAGS, LOGDIR, *flags])
 
 
-def test_the_place_is_read_from_the_cluster():
+POOLS = {
+    f"workerpool{i}": pool for i, pool in enumerate([["a:2222"], ["b:2222", "c:2222"], ["x:2222", "y:2222"]])
+}
+
+
+def test_the_place_is_read_from_the_cluster_with_learners_before_actors():
     address = CLUSTER["workerpool0"][0]
     assert vertex.find_place(spec("workerpool0", 0)) == ([address], 0)
     assert vertex.find_place(spec("workerpool1", 1)) == ([address], None)
+    for pool, index, learner in [(0, 0, 0), (1, 0, 1), (1, 1, 2), (2, 0, None), (2, 1, None)]:
+        found = vertex.find_place(spec(f"workerpool{pool}", index, POOLS), 3)
+        assert found == (["a:2222", "b:2222", "c:2222"], learner)
+    with pytest.raises(UsageError, match="describes no job of 2 learners"):
+        vertex.find_place(spec("workerpool0", 0, POOLS), 2)
     with pytest.raises(UsageError, match=r'"cluster": .*cmle-training-workerpool0.*"task": .*"workerpool7"'):
         vertex.find_place(spec("workerpool7", 0))
 
 
-def test_several_learners_come_before_the_actors():
-    pools = [["a:2222"], ["b:2222", "c:2222"], ["x:2222", "y:2222"]]
-    cluster = {f"workerpool{i}": pool for i, pool in enumerate(pools)}
-    for pool, index, learner in [(0, 0, 0), (1, 0, 1), (1, 1, 2), (2, 0, None), (2, 1, None)]:
-        found = vertex.find_place(spec(f"workerpool{pool}", index, cluster), 3)
-        assert found == (["a:2222", "b:2222", "c:2222"], learner)
-    with pytest.raises(UsageError, match="describes no job of 2 learners"):
-        vertex.find_place(spec("workerpool0", 0, cluster), 2)
-
-
-def test_each_of_several_learners_has_the_others_addresses_and_their_certificate():
-    learners = ["a:2222", "b:2222"]
-    several = {"--learner_hosts=a:2222,b:2222", "--learner_index=1", "--tls_server_name=learner.seed-rl"}
-    assert several | {"--server_address=0.0.0.0:2222"} < set(vertex.learner_command(FILE, learners, 1))
-    assert "--server_address=a:2222" in vertex.actor_command(FILE, learners)
+@pytest.mark.parametrize(
+    ("learners", "place"),
+    [
+        (CLUSTER["workerpool0"], ["--server_address=0.0.0.0:2222"]),  # On all addresses of its container.
+        *([[f"{host}:7"], [f"--server_address={host}:7"]] for host in ("127.0.0.1", "localhost", "[::1]")),
+        (
+            ["b:1", "a:2222"],
+            ["--server_address=0.0.0.0:1", "--learner_hosts=b:1,a:2222", "--learner_index=0", SERVER_NAME],
+        ),
+    ],
+)
+def test_a_learner_has_its_place_and_actors_ask_the_first_one_for_their_tasks(learners, place):
+    command = [sys.executable, "-m", "seed_rl"]
+    assert vertex.learner_command(FILE, learners, 0) == [*command, "learner", f"--settings={FILE}", *place]
+    own = [f"--settings={FILE}", f"--server_address={learners[0]}", SERVER_NAME]
+    assert vertex.actor_command(FILE, learners) == [*command, "actor", *own]
 
 
 @pytest.mark.parametrize(
@@ -173,24 +178,6 @@ def test_a_cluster_that_is_none_is_one_sentence(environ):
     text = str(caught.value)
     assert text.startswith("CLUSTER_SPEC") and "\n" not in text
     assert "PRIVATE KEY" not in text and "worker_pool_specs" not in text
-
-
-def test_the_learner_listens_everywhere_at_its_port():
-    command = [sys.executable, "-m", "seed_rl", "learner", f"--settings={FILE}"]
-    found = vertex.learner_command(FILE, CLUSTER["workerpool0"], 0)
-    assert found == [*command, "--server_address=0.0.0.0:2222"]
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
-def test_a_learner_on_this_machine_stays_on_it(host):
-    assert f"--server_address={host}:7" in vertex.learner_command(FILE, [f"{host}:7"], 0)
-
-
-def test_actors_ask_the_learner_for_their_tasks():
-    assert vertex.actor_command(FILE, ["learner:2222"]) == [
-        *(sys.executable, "-m", "seed_rl", "actor", f"--settings={FILE}"),
-        *("--server_address=learner:2222", "--tls_server_name=learner.seed-rl"),
-    ]
 
 
 def test_arguments_of_a_job_are_parsed_to_the_same_again(tmp_path):
@@ -221,9 +208,9 @@ def container(tmp_path, monkeypatch):
     """Runs the main as a container of trial 2 with Python code as its child; returns the exit code."""
 
     def start(code, pool="workerpool0", *more):
-        command = [sys.executable, "-c", CHILD.format(directory=str(tmp_path)) + COMPLETE + code]
-        monkeypatch.setattr(vertex, "learner_command", lambda *_: command)
-        monkeypatch.setattr(vertex, "actor_command", lambda *_: command)
+        made = command(tmp_path, "child", AT_SIGTERM + COMPLETE + code)
+        monkeypatch.setattr(vertex, "learner_command", lambda *_: made)
+        monkeypatch.setattr(vertex, "actor_command", lambda *_: made)
         cluster = {"workerpool0": ["learner:2222"], "workerpool1": ["another:2222"]}
         for name in ("CLUSTER_SPEC", "TF_CONFIG"):
             monkeypatch.setenv(name, spec(pool, 0, cluster)["CLUSTER_SPEC"])
@@ -240,15 +227,12 @@ def container(tmp_path, monkeypatch):
 
 
 def test_only_the_first_of_several_learners_reports_a_trial_that_is_complete(container, tmp_path):
-    assert container("exit(0)", "workerpool1", "--learner_replicas=2", "--insecure_reductions") == 0
-    assert not (tmp_path / "output.metrics").exists()
-    assert container("exit(0)", "workerpool0", "--learner_replicas=2", "--insecure_reductions") == 0
-    assert json.loads((tmp_path / "output.metrics").read_text())["final_return"] == "0.5"
-
-
-def test_a_trial_that_was_stopped_reports_nothing(container, tmp_path):
-    assert container(f"at_sigterm(143); os.kill({os.getpid()}, 15); pause()") == 143
+    several = ("--learner_replicas=2", "--insecure_reductions")
+    assert container("exit(0)", "workerpool1", *several) == 0
+    assert container(f"at_sigterm(143); os.kill({os.getpid()}, 15); for_ever()") == 143
     assert (tmp_path / "checkpoint").exists() and not (tmp_path / "output.metrics").exists()
+    assert container("exit(0)", "workerpool0", *several) == 0
+    assert json.loads((tmp_path / "output.metrics").read_text())["final_return"] == "0.5"
 
 
 @pytest.mark.parametrize("pool", ["workerpool0", "workerpool1"])
@@ -283,15 +267,14 @@ def test_the_processes_read_the_settings_with_every_value_in_a_bucket_mounted(mo
     ]
 
 
-def test_a_trial_without_an_episode_reports_nothing_and_says_so(tmp_path, capsys):
-    (tmp_path / "metrics.jsonl").write_text('{"env_frames": 10, "seconds": 1.0}\n')
-    path = tmp_path / "output.metrics"
-    vertex.report_trial(tmp_path, "2", {"CLOUD_ML_HP_METRIC_FILE": str(path)})
-    assert "trial 2 has finished no episode" in capsys.readouterr().err and not path.exists()
-
-
-def test_a_report_that_cannot_be_written_is_one_sentence(tmp_path):
-    (tmp_path / "metrics.jsonl").write_text('{"env_frames": 10, "seconds": 1.0, "mean_return": 0.5}\n')
-    path = tmp_path / "metrics.jsonl" / "output.metrics"
+def test_a_trial_without_an_episode_says_so_and_a_report_that_cannot_be_written_is_one_sentence(
+    tmp_path, capsys
+):
+    metrics, period = tmp_path / "metrics.jsonl", {"env_frames": 10, "seconds": 1.0}
+    environ = {"CLOUD_ML_HP_METRIC_FILE": str(metrics / "output.metrics")}
+    metrics.write_text(json.dumps(period))
+    vertex.report_trial(tmp_path, "2", environ)
+    assert "trial 2 has finished no episode" in capsys.readouterr().err
+    metrics.write_text(json.dumps(period | {"mean_return": 0.5}))
     with pytest.raises(UsageError, match=r"trial 2 reached 0\.5"):
-        vertex.report_trial(tmp_path, "2", {"CLOUD_ML_HP_METRIC_FILE": str(path)})
+        vertex.report_trial(tmp_path, "2", environ)

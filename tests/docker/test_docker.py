@@ -59,13 +59,12 @@ def test_one_learner_runs_by_default_and_the_other_has_the_gpu():
     assert found["learner-gpu"]["build"]["args"]["ACCELERATOR"] == "gpu"
     devices = found["learner-gpu"]["deploy"]["resources"]["reservations"]["devices"]
     assert devices == [{"driver": "nvidia", "count": 1, "capabilities": ["gpu"]}]
-
-
-def test_the_gpu_profile_demands_a_gpu():
-    found = services()
     assert found["learner-gpu"]["entrypoint"][:4] == ["python", "-m", "seed_rl", "learner"]
     assert learner(found["learner-gpu"])[1].require_accelerator
     assert not learner(found["learner"])[1].require_accelerator
+    # Open to others is TensorBoard, on this machine only.
+    ports = {name: service["ports"] for name, service in found.items() if "ports" in service}
+    assert ports == {"tensorboard": ["127.0.0.1:6006:6006"]}
 
 
 def test_two_learner_hosts_know_each_other_and_the_actors_know_the_first():
@@ -89,13 +88,6 @@ def test_two_learner_hosts_know_each_other_and_the_actors_know_the_first():
         assert host.machine() == "127.0.0.1" and service["network_mode"] == "service:tensorboard"
     assert found[names[1]]["healthcheck"]["test"][-1] == hosts[1].address
     assert "profiles" not in found["tensorboard"]
-
-
-def test_what_is_open_to_others_is_tensorboard_on_this_machine_only():
-    found = services()
-    assert {name: service["ports"] for name, service in found.items() if "ports" in service} == {
-        "tensorboard": ["127.0.0.1:6006:6006"]
-    }
 
 
 def requirements(*args):

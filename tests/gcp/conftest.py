@@ -32,21 +32,18 @@ class FakeCloud:
         self.created, self.routing, self.filters, self.jobs, self.refusals = [], [], [], [], []
         handlers = {}
         for kind, field in KINDS.items():
-            create, listed = getattr(types, f"Create{kind}Request"), getattr(types, f"List{kind}sRequest")
-            handlers[f"Create{kind}"] = grpc.unary_unary_rpc_method_handler(
-                self._creator(field), create.deserialize, getattr(types, kind).serialize
-            )
-            handlers[f"List{kind}s"] = grpc.unary_unary_rpc_method_handler(
-                self._lister(kind, field),
-                listed.deserialize,
-                getattr(types, f"List{kind}sResponse").serialize,
-            )
+            for verb, method, answer in (
+                (f"Create{kind}", self._creator(field), kind),
+                (f"List{kind}s", self._lister(kind, field), f"List{kind}sResponse"),
+            ):
+                request = getattr(types, f"{verb}Request").deserialize
+                answered = getattr(types, answer).serialize
+                handlers[verb] = grpc.unary_unary_rpc_method_handler(method, request, answered)
         self._server = grpc.server(concurrent.futures.ThreadPoolExecutor(2))
         service = "google.cloud.aiplatform.v1.JobService"
         self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(service, handlers)])
-        self._vertex = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+        self._channel = grpc.insecure_channel(f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}")
         self._server.start()
-        self._channel = grpc.insecure_channel(self._vertex)
 
     def connect(self, region):
         """The same client as that of `gcp.submit`, with a channel to this machine."""

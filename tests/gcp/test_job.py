@@ -55,53 +55,40 @@ def make(path, **overrides):
         ({"flags": {**CATCH, "learner_replicas": 2}}, "take learner_replicas out of flags"),
         ({"sweep": {"space": "none.yaml", "trials": 2}}, "none.yaml cannot be read"),
         ({"sweep": {"space": "s.yaml", "trials": 0}}, "sweep: trials must be a whole number above 0"),
+        ({"sweep": {"space": "low.yaml", "trials": 2}, "flags": None}, "--learning_rate=-1"),
+        ({"sweep": {"space": "odd.yaml", "trials": 2}, "flags": None}, "Unknown flag --learning_rates"),
     ],
 )
-def test_bad_input_is_one_sentence_that_names_the_key(job_file, changes, sentence):
+def test_bad_input_is_one_sentence_that_names_the_key(job_file, tmp_path, changes, sentence):
+    for name, space in (
+        ("low", "learning_rate: {uniform: [-1, 1]}"),
+        ("odd", "learning_rates: {choice: [1]}"),
+    ):
+        text = f"environment: catch\nagent: vtrace\nspace:\n  {space}\n"
+        (tmp_path / f"{name}.yaml").write_text(text)
     with pytest.raises(ValueError) as caught:
         make(job_file(**changes))
     text = str(caught.value)
     assert sentence in text and "\n" not in text and text.endswith((".", "?"))
 
 
-@pytest.mark.parametrize(
-    ("space", "sentence"),
-    [
-        ("learning_rate: {uniform: [-1, 1]}", "--learning_rate=-1"),
-        ("learning_rates: {uniform: [0.1, 1]}", "Unknown flag --learning_rates"),
-    ],
-)
-def test_a_space_that_does_not_fit_is_one_sentence(job_file, tmp_path, space, sentence):
-    (tmp_path / "space.yaml").write_text(f"environment: catch\nagent: vtrace\nspace:\n  {space}\n")
-    with pytest.raises(ValueError, match=sentence):
-        make(job_file(sweep={"space": "space.yaml", "trials": 2}, flags=None))
+UNREADABLE = {
+    "missing": (None, "cannot be read (No such file"),
+    "open": (b"a: [", "is not valid YAML (line 1"),
+    "binary": (b"\xff\xfe\xfa", "is not valid YAML (it is not a text file)"),
+    "list": (b"- a", "is not a YAML mapping"),
+    **{name: (text.encode(), "") for name, text in ODD.items()},
+}
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        (None, "cannot be read (No such file"),
-        (b"a: [", "is not valid YAML (line 1"),
-        (b"\xff\xfe\xfa", "is not valid YAML (it is not a text file)"),
-        (b"- a", "is not a YAML mapping"),
-    ],
-)
+@pytest.mark.parametrize(("text", "sentence"), UNREADABLE.values(), ids=UNREADABLE)
 def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path, text, sentence):
     path = tmp_path / "job.yaml"
     if text is not None:
         path.write_bytes(text)
-    with pytest.raises(ValueError) as caught:
-        read_job(path, {})
-    assert sentence in str(caught.value)
-
-
-@pytest.mark.parametrize("odd", ODD)
-def test_odd_files_are_refused(tmp_path, odd):
-    path = tmp_path / "job.yaml"
-    path.write_text(ODD[odd])
     with pytest.raises(ValueError, match=r"job\.yaml") as caught:
         read_job(path, {})
-    assert len(str(caught.value)) < 500
+    assert sentence in str(caught.value) and len(str(caught.value)) < 500
 
 
 def test_the_estimate_multiplies_machines_hours_jobs_and_trials(job_file):

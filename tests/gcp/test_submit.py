@@ -33,6 +33,14 @@ FULL = {
         "total_environment_frames": 1e6,
         "use_last_action_and_reward": False,
     },
+    "learner": {"machine": "a2-highgpu-2g", "accelerator": "NVIDIA_TESLA_A100", "accelerators": 2},
+    "actors": {
+        "machine": "n1-standard-16",
+        "replicas": 3,
+        "processes": 5,
+        "environments": 2,
+        "image": "docker.io/p/actor@sha256:12ab",
+    },
 }
 SPACE = """
 environment: catch
@@ -48,34 +56,13 @@ space:
 SEARCH = {"flags": None, "sweep": {"space": "space.yaml", "trials": 24, "parallel": 4}}
 
 
-@pytest.fixture
-def full():
-    """All settings of a job."""
-    return {
-        **FULL,
-        "learner": {
-            "machine": "a2-highgpu-2g",
-            "accelerator": "NVIDIA_TESLA_A100",
-            "accelerators": 2,
-        },
-        "actors": {
-            "machine": "n1-standard-16",
-            "replicas": 3,
-            "processes": 5,
-            "environments": 2,
-            "image": "docker.io/p/actor@sha256:12ab",
-        },
-    }
-
-
-def test_a_custom_job_arrives_as_its_file_says(send, cloud, full, capsys):
-    assert send(**full) == 0
+def test_a_custom_job_arrives_as_its_file_says(send, cloud, capsys):
+    assert send(**FULL) == 0
     ((parent, job),) = cloud.created
     assert parent == PARENT and cloud.routing == [f"parent={PARENT}"]
     assert type(job) is types.CustomJob and job.display_name == "catch"
-    assert dict(job.labels) == {"suite": "catch", "try": "1"}
     spec = job.job_spec
-    assert spec.service_account == "trainer@my-project.iam.gserviceaccount.com"
+    assert dict(job.labels) == FULL["labels"] and spec.service_account == FULL["service_account"]
     assert spec.base_output_directory.output_uri_prefix == "gs://my-runs/first/catch"
     assert spec.scheduling.timeout == datetime.timedelta(hours=1.5)
     assert spec.scheduling.strategy == types.Scheduling.Strategy.SPOT
@@ -121,17 +108,17 @@ def test_what_is_left_out_has_its_default(send, cloud):
     assert "--learner_restarts=0" in spec.worker_pool_specs[0].container_spec.args
 
 
-def test_several_learners_are_pools_0_and_1_and_the_actors_pool_2(send, cloud, full, capsys):
-    learner, actors = {**full["learner"], "replicas": 3}, {**full["actors"], "replicas": 6}
-    flags = {**full["flags"], "batch_size": 6, "insecure_reductions": True}
-    assert send(**{**full, "learner": learner, "actors": actors, "flags": flags}) == 0
+def test_several_learners_are_pools_0_and_1_and_the_actors_pool_2(send, cloud, capsys):
+    learner, actors = {**FULL["learner"], "replicas": 3}, {**FULL["actors"], "replicas": 6}
+    flags = {**FULL["flags"], "batch_size": 6, "insecure_reductions": True}
+    assert send(**{**FULL, "learner": learner, "actors": actors, "flags": flags}) == 0
     first, others, actors = cloud.created[0][1].job_spec.worker_pool_specs
     assert [pool.replica_count for pool in (first, others, actors)] == [1, 2, 6]
     assert first.machine_spec == others.machine_spec != actors.machine_spec
     assert first.container_spec == others.container_spec
     assert "--learner_replicas=3" in actors.container_spec.args
     assert "3 x a2-highgpu-2g with 2 NVIDIA_TESLA_A100 for learning" in capsys.readouterr().err
-    flags = {**full["flags"], "insecure_reductions": True}
+    flags = {**FULL["flags"], "insecure_reductions": True}
     send("--learner_replicas=2", display_name="other", flags=flags)
     pools = cloud.created[1][1].job_spec.worker_pool_specs
     assert [pool.replica_count for pool in pools] == [1, 1, 2]
@@ -188,7 +175,13 @@ def test_a_hyperparameter_tuning_job_searches_the_space(send, cloud, tmp_path):
     vertex.parse_job(["vertex", *args, *drawn])
 
 
-def test_each_value_gets_a_job_of_its_own(send, cloud, capsys):
+def test_each_value_gets_a_job_of_its_own_and_more_than_one_run_needs_a_yes(
+    send, refusal, cloud, tmp_path, capsys
+):
+    assert "2 runs; add --yes" in refusal(each={"seed": [1, 2]})
+    (tmp_path / "space.yaml").write_text(SPACE)
+    assert "24 runs; add --yes" in refusal(**SEARCH)
+    assert cloud.created == []
     send("--yes", flags={"environment": "atari", "agent": "vtrace"}, each={"game": ["Pong", "Seaquest"]})
     for (_, job), game in zip(cloud.created, ("Pong", "Seaquest"), strict=True):
         assert job.display_name == f"catch_{game}"
@@ -197,28 +190,16 @@ def test_each_value_gets_a_job_of_its_own(send, cloud, capsys):
     assert "Runs: 2, " in capsys.readouterr().err
 
 
-def test_a_dry_run_prints_the_request_that_would_be_sent_and_sends_nothing(job_file, full, capsys):
+def test_a_dry_run_prints_the_request_that_would_be_sent_and_sends_nothing(job_file, capsys):
     def connect(region):
         raise AssertionError("A dry run connects to nothing.")
 
-    submit.main(["gcp.submit", f"--config={job_file(**full)}", "--dry_run"], connect)
+    submit.main(["gcp.submit", f"--config={job_file(**FULL)}", "--dry_run"], connect)
     shown = json.loads(capsys.readouterr().out)
     assert [set(entry) for entry in shown] == [{"parent", "customJob"}]
     job = types.CustomJob.from_json(json.dumps(shown[0]["customJob"]))
     assert job.job_spec.worker_pool_specs[1].replica_count == 3
     assert shown[0]["customJob"]["jobSpec"]["scheduling"]["strategy"] == "SPOT"
-
-
-def test_more_than_one_run_needs_a_yes(refusal, cloud, tmp_path):
-    assert "2 runs; add --yes" in refusal(each={"seed": [1, 2]})
-    (tmp_path / "space.yaml").write_text(SPACE)
-    assert "24 runs; add --yes" in refusal(**SEARCH)
-    assert cloud.created == []
-
-
-def test_what_googles_client_does_not_know_is_one_sentence(refusal):
-    learner = {"machine": "n1-standard-8", "accelerator": "NVIDIA_TESLA_A10"}
-    assert "NVIDIA_TESLA_A10" in refusal("--dry_run", learner=learner)
 
 
 def test_a_job_that_has_not_ended_is_not_submitted_again(send, refusal, cloud, capsys):
@@ -230,6 +211,11 @@ def test_a_job_that_has_not_ended_is_not_submitted_again(send, refusal, cloud, c
     cloud.jobs = [("catch", "JOB_STATE_QUEUED")]
     assert "nothing to submit" in refusal()
     assert len(cloud.created) == 1
+    # A service that fails midway leaves the rest to the same command.
+    cloud.jobs, cloud.refusals = [], [None, (grpc.StatusCode.RESOURCE_EXHAUSTED, "quota")]
+    text = refusal("--yes", each={"seed": [1, 2, 3]})
+    assert "quota" in text and "submitted catch_1 as" in capsys.readouterr().err
+    assert len(cloud.created) == 2
 
 
 @pytest.mark.parametrize(
@@ -255,22 +241,14 @@ def test_an_error_of_the_service_is_one_sentence(refusal, cloud, code, answer, s
     text = refusal()
     assert sentence in text and answer.rstrip(".") in text
     assert cloud.created == []
+    learner = {"machine": "n1-standard-8", "accelerator": "NVIDIA_TESLA_A10"}
+    assert "NVIDIA_TESLA_A10" in refusal("--dry_run", learner=learner)  # Not sent: the client refuses it.
 
 
-def test_a_service_that_fails_midway_leaves_the_rest_to_the_same_command(refusal, cloud, capsys):
-    cloud.refusals = [None, (grpc.StatusCode.RESOURCE_EXHAUSTED, "quota")]
-    text = refusal("--yes", each={"seed": [1, 2, 3]})
-    assert "quota" in text and "submitted catch_1 as" in capsys.readouterr().err
-    assert len(cloud.created) == 1
-
-
-def test_without_credentials_a_sentence_says_how_to_get_some(monkeypatch, tmp_path, job_file):
+def test_the_real_client_needs_credentials_and_has_the_regions_endpoint(monkeypatch, tmp_path, job_file):
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
     with pytest.raises(UsageError, match=r"no credentials.*gcloud auth application-default login"):
         submit.main(["gcp.submit", f"--config={job_file()}"])
-
-
-def test_the_real_endpoint_is_that_of_the_region(monkeypatch):
     credentials = google.auth.credentials.AnonymousCredentials()
     monkeypatch.setattr(google.auth, "default", lambda **_: (credentials, "my-project"))
     host = submit._connect("europe-west4").transport.host

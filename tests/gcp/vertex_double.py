@@ -5,8 +5,7 @@ https://docs.cloud.google.com/vertex-ai/docs/training/understanding-training-ser
 
 * The job has succeeded when its primary replica (the first of worker pool 0) exits with 0; all others are
   shut down. A replica of another pool may end with 0.
-* A non-zero exit of any replica fails the job, and all others are shut down. After SIGABRT and SIGSEGV (134,
-  139, or 6, 11) the whole job is started again, up to three times.
+* A non-zero exit of any replica fails the job, and all others are shut down.
 * When a spot machine is taken back, the replicas get SIGTERM and 30 s, the job fails with STOCKOUT, and is
   started again up to six times.
 * CLUSTER_SPEC and TF_CONFIG have the specification that was submitted in their field `job`.
@@ -31,8 +30,7 @@ DEADLINE_SECS = 240.0
 # Of 30 s that a spot machine gives, for machines that are busy with other tests.
 NOTICE_SECS = 120.0
 
-TRANSIENT = (6, 11, 134, 139)
-MOST_RETRIES = {"exit": 3, "STOCKOUT": 6}
+MOST_RETRIES = 6
 PRIMARY = "workerpool0-0"
 
 
@@ -69,7 +67,6 @@ class VertexJob:
         self.codes = []
         self._directory, self._spec = directory, spec
         self._arguments, self._environ = arguments, environ or {}
-        self._retries = dict.fromkeys(MOST_RETRIES, 0)
         self._preempted = False
         self._processes = {}
         self._start()
@@ -110,7 +107,10 @@ class VertexJob:
             if self._processes[PRIMARY].returncode == 0:
                 return self._ended("JOB_STATE_SUCCEEDED", "")
             self._preempted = False
-            return self._fail("STOCKOUT", "STOCKOUT: a spot machine was preempted.")
+            if self.attempts > MOST_RETRIES:
+                return self._ended("JOB_STATE_FAILED", "STOCKOUT: a spot machine was preempted.")
+            self._start()
+            return None
         codes = {name: process.poll() for name, process in self._processes.items()}
         if codes[PRIMARY] == 0:
             self._shut_down()
@@ -121,15 +121,7 @@ class VertexJob:
         self._shut_down()
         name, code = failed[0], failed[1] if failed[1] > 0 else 128 - failed[1]
         error = f"The replica {name} exited with a non-zero status of {code}. Termination reason: Error."
-        return self._fail("exit" if code in TRANSIENT else None, error)
-
-    def _fail(self, kind, error):
-        """Starts the job again if this kind of failure has retries left."""
-        if kind is None or self._retries[kind] == MOST_RETRIES[kind]:
-            return self._ended("JOB_STATE_FAILED", error)
-        self._retries[kind] += 1
-        self._start()
-        return None
+        return self._ended("JOB_STATE_FAILED", error)
 
     def _ended(self, state, error):
         return End(state, error, self.attempts, {name: self.output(name) for name in self.names})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.launch.alive import alive
+from tests.launch.children import alive, command
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,24 +34,14 @@ learners = [first, *children("learner", others, 1)]
 sys.exit(supervise(learners, children("actor", actors, 0), Timing(**timing)))
 """
 
-# Beginning of every child's code: it writes its process id to its own file.
-_CHILD = """
-import os, signal, subprocess, sys, time
-from pathlib import Path
-here = Path({here!r})
-starts = len(list(here.glob("{name}.start.*"))) + 1
-part = here / f"{name}.part"
-part.write_text(str(os.getpid()))
-part.rename(here / f"{name}.start.{{starts}}")
+# Children end as ours do; os._exit ends as anybody else's code may.
+_REPORTS = """
 from seed_rl.messages import COMPLETE, EPISODE, REFUSED, report_to_launcher
-def end(code, exit=sys.exit):  # As ours end; os._exit ends as anybody else's code may.
+def end(code, exit=sys.exit):
     if code in (0, 2):
-        report_to_launcher({{0: COMPLETE, 2: REFUSED}}[code])
+        report_to_launcher({0: COMPLETE, 2: REFUSED}[code])
     exit(code)
 sys.exit = end
-def for_ever():
-    while True:  # In turns: Python handles a signal that comes just before a wait only after it.
-        time.sleep(0.05)
 """
 
 TIMING = {
@@ -73,10 +63,14 @@ class Run:
 
     def __init__(self, directory, learner, actors, others=(), stdout=subprocess.PIPE, **timing):
         self.directory = directory
-        first = self._command("learner", learner)
-        more = [self._command(f"learner{i}", code) for i, code in enumerate(others, start=1)]
-        commands = [self._command(f"actor{i}", code) for i, code in enumerate(actors)]
-        arguments = json.dumps([first, more, commands, str(directory), {**TIMING, **timing}])
+
+        def commanded(name, code):
+            return command(directory, name, f"{_REPORTS}{code}\nsys.exit(0)")
+
+        more = [commanded(f"learner{i}", code) for i, code in enumerate(others, start=1)]
+        commands = [commanded(f"actor{i}", code) for i, code in enumerate(actors)]
+        everything = commanded("learner", learner), more, commands, str(directory), {**TIMING, **timing}
+        arguments = json.dumps(everything)
         self.process = subprocess.Popen(
             [sys.executable, "-c", _SUPERVISE, arguments],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -85,10 +79,6 @@ class Run:
             text=True,
             start_new_session=True,
         )
-
-    def _command(self, name, code):
-        start = _CHILD.format(here=str(self.directory), name=name)
-        return [sys.executable, "-c", f"{start}{code}\nsys.exit(0)"]
 
     def pid(self, name, start=1):
         """The process id of a child's start number `start`; waits for that start."""

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from seed_rl.launch.child import Child
-from tests.launch.alive import alive
+from tests.launch.children import alive
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]

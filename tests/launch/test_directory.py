@@ -9,7 +9,6 @@ from seed_rl.flags.settings import Settings
 from seed_rl.launch import directory
 from seed_rl.launch.plan import Plan, make_plan, resolve_run
 from seed_rl.learner.learner_config import LearnerConfig
-from seed_rl.messages import say
 from seed_rl.runs import record
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.lock import held
@@ -33,8 +32,8 @@ def write_run(logdir, args=(), total=1000, complete=True):
     learner = settings.read(LearnerConfig).to_dict()
     record.write(str(logdir), mine, {"learner": learner, "agent": agent.to_dict()})
     run = RunDirectory(logdir)
-    run.saved_model.mkdir()
-    run.checkpoints.path.mkdir()
+    run.saved_model.mkdir(exist_ok=True)
+    run.checkpoints.path.mkdir(exist_ok=True)
     (run.checkpoints.path / "ckpt-5.index").touch()
     if complete:
         record.write_complete(str(logdir), reached_return=False)
@@ -42,24 +41,28 @@ def write_run(logdir, args=(), total=1000, complete=True):
 
 
 @pytest.mark.parametrize(
-    ("args", "words"),
+    ("args", "words", "name"),
     [
-        ("catch vtrace", ["training vtrace on catch, 2 actors of 16 environments, 150,000 frames"]),
-        ("catch vtrace 1 1", ["1 actor of 1 environment,"]),
-        ("catch vtrace", ["preset small/catch_vtrace.flags; run directory runs/catch_vtrace."]),
         (
-            "atari vtrace --game=Pong",
-            ["training vtrace on atari Pong,", "run directory runs/atari_vtrace_Pong."],
+            "catch vtrace",
+            "vtrace on catch, 2 actors of 16 environments, 150,000 frames",
+            "catch_vtrace",
         ),
-        ("catch vtrace 2 16 --num_learners=2 --logdir=a/b", [", 2 learners, 2 actors", "run directory a/b."]),
+        ("catch vtrace 1 1", "1 actor of 1 environment,", "catch_vtrace"),
+        ("catch vtrace --seed=0", "preset small/catch_vtrace.flags; ", "catch_vtrace_seed0"),
+        ("atari vtrace --game=Pong", "training vtrace on atari Pong,", "atari_vtrace_Pong"),
+        ("atari vtrace --game=Pong --seed=3", "on atari Pong,", "atari_vtrace_Pong_seed3"),
+        ("catch rainbow --seed 3", "training dqn on catch,", "catch_rainbow_seed3"),
+        ("catch vtrace 2 16 --num_learners=2 --logdir=runs/b", ", 2 learners, 2 actors", "b"),
     ],
 )
-def test_a_run_is_introduced_in_two_lines(capsys, args, words):
-    directory.introduce(planned(*args.split()))
+def test_a_run_is_introduced_in_two_lines(capsys, args, words, name):
+    plan = planned(*args.split())
+    assert plan.logdir == Path("runs", name).absolute()
+    directory.introduce(plan)
     said = capsys.readouterr().err
     assert len(said.splitlines()) == 2
-    for word in words:
-        assert word in said
+    assert words in said and said.endswith(f"run directory runs/{name}.\n")
 
 
 @pytest.mark.parametrize(
@@ -81,22 +84,26 @@ def test_a_start_that_fails_leaves_nothing_but_what_may_matter(tmp_path, files, 
         raise KeyError
     assert {path.name for path in logdir.glob("*")} == left
     assert (tmp_path / "runs").exists() == bool(left)
-    assert tmp_path.exists()
 
 
-def test_a_directory_that_was_there_stays(tmp_path):
-    with directory.made_directory(plan_of(tmp_path)):
-        pass
-    assert tmp_path.is_dir()
-
-
-def test_a_directory_that_cannot_be_made_is_a_usage_error(tmp_path):
+@pytest.mark.parametrize("is_there", [False, True])
+def test_an_environment_function_is_private_and_goes_if_the_run_never_begins(tmp_path, is_there):
+    logdir = tmp_path / "run"
+    if is_there:
+        logdir.mkdir()
+    file = RunDirectory(logdir).environment_function("0123456789abcdef")
+    with directory.made_directory(plan_of(logdir), (file, b"function")):
+        assert file.read_bytes() == b"function"
+        assert file.stat().st_mode & 0o777 == 0o600
+        settings, other = RunDirectory(logdir).settings, tmp_path / "other"
+        other.touch()
+        assert settings.stat().st_mode == other.stat().st_mode  # Like all else in a directory that is shared.
+    other.unlink()
+    assert list(tmp_path.rglob("*")) == ([logdir] if is_there else [])
     (tmp_path / "file").touch()
-    with (
-        pytest.raises(UsageError, match="cannot be created"),
-        directory.made_directory(plan_of(tmp_path / "file/x")),
-    ):
-        pass
+    with pytest.raises(UsageError, match="cannot be created"):
+        with directory.made_directory(plan_of(tmp_path / "file/x")):
+            pass
 
 
 @pytest.mark.parametrize(
@@ -119,16 +126,6 @@ def test_the_next_commands_have_the_paths_and_flags_of_the_run(capsys, tmp_path,
     ]
 
 
-def is_done(logdir, total=1000):
-    return directory.is_done(plan_of(logdir, total), ["seed_rl train"])
-
-
-def test_a_run_is_done_up_to_the_frames_that_it_was_trained_for(tmp_path):
-    write_run(tmp_path)
-    assert is_done(tmp_path) and is_done(tmp_path, 999)
-    assert not is_done(tmp_path, 1001)
-
-
 @pytest.mark.parametrize(
     "undo",
     [
@@ -138,23 +135,14 @@ def test_a_run_is_done_up_to_the_frames_that_it_was_trained_for(tmp_path):
         lambda run: run.record.unlink(),
         lambda run: run.record.write_text("[]"),
         lambda run: run.record.write_text('{"complete": "ckpt-5"}'),
+        lambda run: write_run(run.path, complete=False),  # It goes on.
     ],
 )
-def test_a_run_that_is_not_whole_is_not_done(tmp_path, undo):
-    undo(write_run(tmp_path))
-    assert not is_done(tmp_path)
-
-
-def test_a_run_that_was_stopped_or_goes_on_is_not_done(tmp_path):
-    run = write_run(tmp_path, complete=False)
-    assert not is_done(tmp_path)
-    record.write_complete(str(tmp_path), reached_return=False)
-    assert is_done(tmp_path)
-    known = record.read(str(tmp_path))
-    record.write(
-        str(run.path), known.identity, {"learner": known.learner_settings, "agent": known.agent_settings}
-    )
-    assert not is_done(tmp_path)
+def test_a_run_is_done_up_to_its_frames_if_it_is_whole(tmp_path, undo):
+    run = write_run(tmp_path)
+    assert [record.is_complete(tmp_path, total) for total in (999, 1000, 1001)] == [True, True, False]
+    undo(run)
+    assert not directory.is_done(plan_of(tmp_path), ["seed_rl train"])
 
 
 @pytest.mark.parametrize(("asked", "done"), [(None, False), (0.5, True), (0.4, True), (0.6, False)])
@@ -180,46 +168,20 @@ def test_the_command_of_a_complete_run_starts_no_process(tmp_path, monkeypatch, 
         train.main([*args, "--total_environment_frames=1000", "--lstm_size=7"])
 
 
-def test_commands_that_are_said_are_printable(capsys):
-    say("next:", "a\x1b[2Jb\nc")
-    assert capsys.readouterr().err == "seed_rl: next:\n  a\\x1b[2Jb\\nc\n"
-
-
-@pytest.mark.parametrize("is_there", [False, True])
-def test_an_environment_function_is_private_and_goes_if_the_run_never_begins(tmp_path, is_there):
-    logdir = tmp_path / "run"
-    if is_there:
-        logdir.mkdir()
-    file = RunDirectory(logdir).environment_function("0123456789abcdef")
-    with directory.made_directory(plan_of(logdir), (file, b"function")):
-        assert file.read_bytes() == b"function"
-        assert file.stat().st_mode & 0o777 == 0o600
-        settings, other = RunDirectory(logdir).settings, tmp_path / "other"
-        other.touch()
-        assert settings.stat().st_mode == other.stat().st_mode  # Like all else in a directory that is shared.
-        other.unlink()
-    assert list(tmp_path.rglob("*")) == ([logdir] if is_there else [])
-
-
-@pytest.mark.parametrize("count", [0, 1, 1234])
-def test_the_end_says_how_often_environments_failed_and_where_to_read(tmp_path, capsys, count):
-    run = RunDirectory(tmp_path)
-    run.metrics.write_text(
-        json.dumps({"env_frames": 5, "seconds": 1, "agent_steps": 5, "environment_failures": count})
-    )
+@pytest.mark.parametrize("content", [None, "", "{}", "nonsense", 0, 1, 1234])
+def test_the_end_says_how_often_environments_failed_and_where_to_read(tmp_path, capsys, content):
+    run, count = RunDirectory(tmp_path), content if isinstance(content, int) else 0
+    if isinstance(content, int):
+        period = {"env_frames": 5, "seconds": 1, "agent_steps": 5, "environment_failures": count}
+        content = json.dumps(period)
+    if content is not None:
+        run.metrics.write_text(content)
     run.actor_log(0).write_text("nothing")
     run.actor_log(1).write_text("Environment 9 failed: reset() raised KeyError; replacing it (1 of 3).")
     directory.say_failures(plan_of(tmp_path))
     said = capsys.readouterr().err
-    assert f"environments failed {count:,} times" in said and "actor_1.log" in said if count else not said
-
-
-@pytest.mark.parametrize("content", [None, "", "{}", "nonsense"])
-def test_a_run_without_metrics_says_nothing_of_failures(tmp_path, capsys, content):
-    if content is not None:
-        RunDirectory(tmp_path).metrics.write_text(content)
-    directory.say_failures(plan_of(tmp_path))
-    assert "environments failed" not in capsys.readouterr().err
+    assert ("environments failed" in said) == (count > 0)
+    assert not count or (f"environments failed {count:,} times" in said and "actor_1.log" in said)
 
 
 def again(logdir, *args):
@@ -276,7 +238,8 @@ def test_another_seed_is_refused_for_a_run_that_goes_on(tmp_path):
 
 
 @pytest.mark.parametrize("taken", [[], ["run.1", "run.2"]])
-def test_a_run_that_is_started_anew_keeps_its_files_under_another_name(tmp_path, capsys, taken):
+def test_a_run_that_is_started_anew_keeps_its_files_under_another_name(tmp_path, capsys, monkeypatch, taken):
+    monkeypatch.setattr("seed_rl.runs.lock._SAME_HOST_SECS", 0.0)
     logdir = tmp_path / "run"
     directory.set_aside(logdir)  # There is none.
     logdir.mkdir()
@@ -285,30 +248,10 @@ def test_a_run_that_is_started_anew_keeps_its_files_under_another_name(tmp_path,
     for name in taken:
         (tmp_path / name).mkdir()
     write_run(logdir)
+    with held(logdir), pytest.raises(UsageError, match="in use"):
+        directory.set_aside(logdir)
     before = {path.name for path in logdir.iterdir()}
     directory.set_aside(logdir)
     new = f"run.{len(taken) + 1}"
     assert {path.name for path in (tmp_path / new).iterdir()} == before
     assert not logdir.exists() and new in capsys.readouterr().err
-
-
-def test_a_run_that_trains_is_not_set_aside(tmp_path, monkeypatch):
-    monkeypatch.setattr("seed_rl.runs.lock._SAME_HOST_SECS", 0.0)
-    write_run(tmp_path / "run")
-    with held(tmp_path / "run"), pytest.raises(UsageError, match="in use"):
-        directory.set_aside(tmp_path / "run")
-    assert (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(
-    ("args", "name"),
-    [
-        ("catch vtrace", "catch_vtrace"),
-        ("catch vtrace --seed=3", "catch_vtrace_seed3"),
-        ("catch vtrace --seed=0", "catch_vtrace_seed0"),
-        ("atari vtrace --game=Pong --seed=3", "atari_vtrace_Pong_seed3"),
-        ("catch rainbow --seed 3", "catch_rainbow_seed3"),
-    ],
-)
-def test_a_seed_that_was_given_is_in_the_default_name(args, name):
-    assert planned(*args.split()).logdir == Path("runs", name).absolute()

@@ -2,26 +2,18 @@
 
 import os
 import signal
-import sys
 
 import pytest
 
-from seed_rl.launch.gateways import Gateways, gateway_commands
-from seed_rl.launch.watch import Timing
+from seed_rl.launch.watch import Gateways, Timing, gateway_commands
 from seed_rl.wire.security import SecurityConfig
-from tests.launch.alive import alive
+from tests.launch.children import alive, command
 from tests.waiting import wait_until
 
 TIMING = Timing(poll=0.01, first_backoff=0.02, longest_backoff=0.05, terminate_grace=0.5)
 
-# Writes its process id into its directory, and runs the code of the test.
-CODE = """
-import os, pathlib, signal, sys, time
-here = pathlib.Path(sys.argv[1])
-(here / f"part{os.getpid()}").write_text("")
-"""
-FOR_EVER = "(here / f'pid{os.getpid()}').touch(); signal.pause()"
-STUBBORN = f"signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: {FOR_EVER}"
+FOR_EVER = "for_ever()"
+STUBBORN = "on_sigterm(signal.SIG_IGN); mark('ready'); for_ever()"
 
 
 @pytest.fixture
@@ -30,22 +22,15 @@ def start(tmp_path):
     started = []
 
     def start_all(*codes):
-        directories = [tmp_path / str(i) for i in range(len(codes))]
-        for directory in directories:
-            directory.mkdir()
-        commands = [
-            [sys.executable, "-c", CODE + code, str(directory)]
-            for code, directory in zip(codes, directories, strict=True)
-        ]
+        commands = [command(tmp_path, f"gateway{i}", code) for i, code in enumerate(codes)]
         started.append(Gateways(commands, TIMING))
 
         def pids(index, count):
             def found():
-                return [int(path.name[3:]) for path in directories[index].glob("pid*")]
+                return [int(path.read_text()) for path in tmp_path.glob(f"gateway{index}.start.*")]
 
-            return wait_until(
-                lambda: found() if len(found()) >= count else None, f"{count} starts of {index}"
-            )
+            wait_until(lambda: len(found()) >= count, f"{count} starts of {index}")
+            return found()
 
         return started[-1], pids
 
@@ -54,20 +39,14 @@ def start(tmp_path):
         gateways.stop()
 
 
-def test_stop_ends_them_all_and_a_second_stop_does_nothing(start):
-    gateways, pids = start(FOR_EVER, FOR_EVER)
+def test_stop_ends_them_all_and_a_second_stop_does_nothing(start, tmp_path):
+    gateways, pids = start(FOR_EVER, STUBBORN)
     running = [*pids(0, 1), *pids(1, 1)]
     assert sorted(gateways.pids) == sorted(running)
+    wait_until((tmp_path / "gateway1.ready").exists, "one that ignores the end")
     gateways.stop()
     assert not any(map(alive, running))
     gateways.stop()
-
-
-def test_one_that_ignores_the_end_is_killed(start):
-    gateways, pids = start(STUBBORN)
-    (pid,) = pids(0, 1)
-    gateways.stop()
-    assert not alive(pid)
 
 
 def test_one_that_ends_starts_again_and_the_others_go_on(start, capfd):
@@ -81,22 +60,17 @@ def test_one_that_ends_starts_again_and_the_others_go_on(start, capfd):
     assert "gateway 0 was ended by SIGKILL; restart 1." in said
 
 
-def test_those_that_run_are_known(start):
+def test_one_that_cannot_run_is_tried_again_and_those_that_run_are_known(start, capfd):
     gateways, pids = start(FOR_EVER, "sys.exit(2)")
     pids(0, 1)
-    addresses = ["first", "second"]
+    addresses, said = ["first", "second"], []
     wait_until(lambda: gateways.live(addresses) == ["first"], lambda: gateways.live(addresses))
-
-
-def test_one_that_cannot_run_is_tried_again_and_each_restart_is_said(start, capfd):
-    start("sys.exit(2)")
-    said = []
 
     def text():
         said.append(capfd.readouterr().err)
         return "".join(said)
 
-    wait_until(lambda: "gateway 0 ended with exit code 2; restart 3." in text(), text)
+    wait_until(lambda: "gateway 1 ended with exit code 2; restart 3." in text(), text)
 
 
 def test_commands_have_the_learners_security():

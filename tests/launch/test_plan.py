@@ -67,30 +67,6 @@ def test_a_long_run_that_nobody_chose_is_announced(configs, args, is_told):
     assert [("catch" in note, "15 minutes" in note) for note in notes] == [(True, True)] * is_told
 
 
-def test_positional_arguments_win_over_flags_and_flags_over_the_preset(configs):
-    made = planned(
-        configs, "atari", "vtrace", "2", "4", "--num_actors=9", "--game=Breakout", "--batch_size=2"
-    )
-    assert len(made.actors) == 2
-    assert values_of(made, "num_envs", "game", "batch_size") == (8, "Breakout", 2)
-    assert made.logdir == Path("runs/atari_vtrace_Breakout").absolute()
-
-
-def test_rainbow_is_dqn_with_presets_of_its_own(configs):
-    (configs / "small/catch_rainbow.flags").write_text("--environment=catch\n--agent=dqn\n--dueling")
-    made = planned(configs, "catch", "rainbow", "3", "--n_steps=2")
-    assert made.settings.preset == "small/catch_rainbow.flags"
-    assert (made.settings.agent, *values_of(made, "n_steps", "dueling"), len(made.actors)) == (
-        "dqn",
-        2,
-        True,
-        3,
-    )
-    # A run of the agent itself has other settings, and so another directory.
-    assert made.logdir == Path("runs/catch_rainbow").absolute()
-    assert planned(configs, "catch", "rainbow", "--logdir=a").logdir == Path("a").absolute()
-
-
 def test_a_flagfile_takes_the_place_of_the_preset(configs, tmp_path):
     mine = tmp_path / "mine.flags"
     mine.write_text("--environment=catch\n--num_actors=2\n--num_envs=99\n--task=5")
@@ -135,15 +111,12 @@ def test_bad_input_is_refused_before_anything_starts(configs, args, words):
     assert words in str(caught.value)
 
 
-def test_the_default_address_is_private_short_and_removed():
+def test_the_default_address_is_private_removed_and_short_enough_for_all_learners(monkeypatch):
     with plan.private_server_address() as address:
         directory = Path(address.removeprefix("unix:")).parent
         assert stat.S_IMODE(os.stat(directory).st_mode) == 0o700
         assert len(address.removeprefix("unix:").encode()) < 108
     assert not directory.exists()
-
-
-def test_there_is_room_for_the_sockets_of_all_learners(monkeypatch):
     with tempfile.TemporaryDirectory(dir="/tmp") as short:
         room = plan._SOCKET_PATH_BYTES - len(f"{short}//seed_rl_12345678/learner.sock")
         tight = Path(short) / ("x" * room)
@@ -165,7 +138,7 @@ def test_a_plan_for_a_cluster_lacks_addresses_and_tasks(configs, tmp_path, monke
     assert made.logdir == tmp_path / "runs" / "catch_vtrace"
     assert values_of(made, "num_envs", "server_address", "num_gateways") == (6, None, 2)
     assert {len(command) for command in (*made.learners, *made.actors)} == {5}
-    assert (len(made.learners), len(made.actors), made.num_gateways) == (learners, 2, 2)
+    assert (len(made.learners), len(made.actors)) == (learners, 2)
 
 
 def test_several_learners_have_their_places_and_actors_the_first_address(configs):

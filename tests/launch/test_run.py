@@ -22,11 +22,8 @@ signal.signal(signal.SIGTERM, save)
 for_ever()
 """
 
-STUBBORN = """
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-(here / "stubborn").touch()
-for_ever()
-"""
+IGNORES = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+STUBBORN = f"{IGNORES}(here / 'stubborn').touch(); for_ever()"
 
 LEARNER_ENDS_WHEN_TOLD = """
 while not (here / "now").exists():
@@ -82,13 +79,20 @@ def test_a_signal_to_the_learner_alone_gives_its_code_and_a_killed_one_is_named(
     assert run.end() == (code, output)
 
 
+def test_a_learner_that_ends_with_0_before_training_is_complete_has_failed(start):
+    assert start("os._exit(0)", FOR_EVER).end()[0] == 1
+
+
 def test_actors_end_by_themselves_after_a_finished_learner(start):
     actor = LEARNER_ENDS_WHEN_TOLD + WAIT_FOR_THE_END_OF.format("learner") + "(here / 'actor_ended').touch()"
-    run = start(LEARNER_ENDS_WHEN_TOLD + "print('done', flush=True)", actor, finish_grace=30.0)
+    run = start(LEARNER_ENDS_WHEN_TOLD + "print('done', flush=True)", actor, "pass", finish_grace=30.0)
     run.pid("learner"), run.pid("actor0")
+    run.wait_until(lambda: not run.alive(run.pid("actor1")), "the end of one that ends well")
+    os.kill(run.process.pid, 0)
     (run.directory / "now").touch()
     assert run.end() == (0, "done\n")
     assert (run.directory / "actor_ended").exists()
+    assert not (run.directory / "actor1.start.2").exists()
 
 
 def test_a_crashed_actor_is_started_again_and_its_log_goes_on(start):
@@ -104,49 +108,6 @@ def test_a_crashed_actor_is_started_again_and_its_log_goes_on(start):
         details = f"actor: crash {number}; its log is {run.directory}/actor_0.log"
         assert f"seed_rl: actor 0 ended with exit code 1 ({details}); restart {number}." in output
     assert not (run.directory / "actor1.start.2").exists()
-
-
-def test_an_actor_that_ended_well_is_not_started_again(start):
-    run = start(LEARNER_ENDS_WHEN_TOLD, "pass")
-    run.wait_until(lambda: not run.alive(run.pid("actor0")), "the actor's end")
-    os.kill(run.process.pid, 0)
-    (run.directory / "now").touch()
-    assert run.end() == (0, "")
-    assert not (run.directory / "actor0.start.2").exists()
-
-
-@pytest.mark.parametrize("code", [0, 1, 2, 3])
-def test_an_actor_that_only_its_environment_ended_is_started_again_whatever_the_code(start, code):
-    run = start(
-        LEARNER_ENDS_WHEN_TOLD, f"if starts < 3: os._exit({code})\n(here / 'now').touch(); for_ever()"
-    )
-    ended, output = run.end()
-    assert ended == 0
-    assert output.count("restart") == 2, output
-    assert ("before training was complete" in output) == (code in (0, 2))
-
-
-@pytest.mark.parametrize("code", [0, 1, 2, 137])
-def test_an_actor_that_never_finishes_an_episode_ends_the_run_after_three_restarts(start, code):
-    run = start(SAVES, f"print('No display.', flush=True); os._exit({code})", FOR_EVER)
-    ended, output = run.end()
-    assert ended == (code if code == 137 else 1)
-    assert output.count("restart") == 3
-    last = output.splitlines()[-1]
-    assert "actor 0 failed 4 times before its first finished episode" in last and "No display." in last
-    assert (run.directory / "checkpoint").exists()
-
-
-def test_an_actor_that_finishes_an_episode_each_time_is_started_again_without_limit(start):
-    crash = "report_to_launcher(EPISODE)\nif starts < 7: os._exit(3)\n(here / 'now').touch(); for_ever()"
-    run = start(LEARNER_ENDS_WHEN_TOLD, crash, longest_backoff=0.05)
-    ended, output = run.end()
-    assert (ended, output.count("restart")) == (0, 6)
-
-
-def test_a_learner_that_ends_with_0_before_training_is_complete_has_failed(start):
-    run = start("os._exit(0)", FOR_EVER)
-    assert run.end()[0] == 1
 
 
 def test_a_refused_actor_ends_the_run_with_its_sentence_last(start):
@@ -175,6 +136,32 @@ def test_what_a_child_prints_last_is_escaped_and_cut(start, code, end_of_run):
     assert len(line) < 1000
 
 
+# The code of actor 0, the run's exit code, its restarts, and words in its last line.
+ENDS_AGAIN = "if starts < 3: os._exit({})\n(here / 'now').touch(); for_ever()"
+PLAYS = "report_to_launcher(EPISODE)\nif starts < 7: os._exit(3)\n(here / 'now').touch(); for_ever()"
+NO_DISPLAY = "print('No display.', flush=True); os._exit({})"
+ACTORS = {
+    **{f"ends with {code}": (ENDS_AGAIN.format(code), 0, 2, "before training was") for code in (0, 2)},
+    **{f"ends with {code}": (ENDS_AGAIN.format(code), 0, 2, f"exit code {code}") for code in (1, 3)},
+    "has played": (PLAYS, 0, 6, "exit code 3"),
+    **{f"has never played, {code}": (NO_DISPLAY.format(code), 1, 3, "No display.") for code in (0, 1, 2)},
+    "has never played, 137": (NO_DISPLAY.format(137), 137, 3, "No display."),
+}
+
+
+@pytest.mark.parametrize("actor", ACTORS)
+def test_an_actor_that_only_its_environment_ended_is_started_again(start, actor):
+    """Unless it keeps failing before its first finished episode: then the run ends with a checkpoint."""
+    code, end_of_run, restarts, words = ACTORS[actor]
+    fails = end_of_run != 0
+    run = start(SAVES if fails else LEARNER_ENDS_WHEN_TOLD, code, FOR_EVER, longest_backoff=0.05)
+    ended, output = run.end()
+    assert (ended, output.count("restart")) == (end_of_run, restarts), output
+    assert words in output.splitlines()[-1]
+    assert fails == ("actor 0 failed 4 times before its first finished episode" in output)
+    assert fails == (run.directory / "checkpoint").exists()
+
+
 @pytest.mark.parametrize("signum", STOP_SIGNALS)
 def test_a_signal_stops_everything_with_a_checkpoint(start, signum):
     run = start(SAVES, FOR_EVER, STUBBORN)
@@ -189,23 +176,40 @@ def test_a_signal_stops_everything_with_a_checkpoint(start, signum):
     assert lines == ["learner: checkpoint written", "seed_rl: stopped; the same command resumes it."]
 
 
-@pytest.mark.parametrize("code", [0, 1])
-def test_a_learner_that_completes_or_cannot_save_at_a_signal_gives_its_own_code(start, code):
-    run = start(SAVES.replace("sys.exit(143)", f"sys.exit({code})"), FOR_EVER)
-    run.wait_for_file("ready")
-    run.signal(signal.SIGTERM)
-    ended, output = run.end()
-    assert ended == code
-    assert code or "resumes" not in output
+CTRL_C_KILLS = "signal.signal(signal.SIGINT, lambda *_: os._exit(9))\n"
+READY = "(here / 'ready').touch(); for_ever()"
+# The code of learner and actor, the exit code, and the run's last words.
+STOPS = {
+    "complete": (SAVES.replace("exit(143)", "exit(0)"), FOR_EVER, 0, "checkpoint written"),
+    "cannot save": (SAVES.replace("exit(143)", "exit(1)"), FOR_EVER, 1, "checkpoint written"),
+    "not ready": (READY, FOR_EVER, 130, "stopped before the learner was ready; there was nothing to save."),
+    "too slow": (IGNORES + READY, FOR_EVER, 1, "within 0.2 s and was killed; the run resumes from its last"),
+    "frozen actor": (SAVES, "os.kill(os.getpid(), signal.SIGSTOP)", 130, "the same command resumes it."),
+    # The terminal's Ctrl-C reaches the children only through the supervisor.
+    "whole group": (CTRL_C_KILLS + SAVES, CTRL_C_KILLS + FOR_EVER, 130, "the same command resumes it."),
+}
 
 
-def test_a_learner_that_was_not_ready_for_the_signal_is_no_complete_run(start):
-    run = start("(here / 'ready').touch(); for_ever()", FOR_EVER)
-    run.wait_for_file("ready")
+@pytest.mark.parametrize("stop", STOPS)
+def test_a_run_that_is_stopped_has_the_code_of_the_signal_or_its_own(start, stop):
+    learner, actor, expected, words = STOPS[stop]
+    grace = {"checkpoint_grace": 0.2} if stop == "too slow" else {}
+    run = start(learner, actor, **grace)
+    run.wait_for_file("ready"), run.pid("actor0")
+    os.killpg(run.process.pid, signal.SIGINT)
+    code, output = run.end()
+    assert code == expected and words in output.splitlines()[-1], output
+
+
+def test_a_second_signal_hurries(start):
+    run = start(STUBBORN, FOR_EVER)
+    run.wait_for_file("stubborn"), run.pid("actor0")
+    run.signal(signal.SIGINT)
+    assert run.process.stdout.readline().startswith("seed_rl: stopping;")
     run.signal(signal.SIGINT)
     code, output = run.end()
     assert code == 130
-    assert output.endswith("seed_rl: stopped before the learner was ready; there was nothing to save.\n")
+    assert output == "seed_rl: stopping at once; the run resumes from its last complete checkpoint.\n"
 
 
 def test_the_learner_sees_the_terminal_and_messages_make_room_for_its_progress_bar(start):
@@ -220,53 +224,15 @@ def test_the_learner_sees_the_terminal_and_messages_make_room_for_its_progress_b
     assert "\r\x1b[Kseed_rl: stopping;" in output
 
 
-def test_the_terminals_ctrl_c_reaches_the_children_only_through_the_supervisor(start):
-    dies_of_ctrl_c = "signal.signal(signal.SIGINT, lambda *_: os._exit(9))\n"
-    run = start(dies_of_ctrl_c + SAVES, dies_of_ctrl_c + "(here / 'actor_ready').touch(); for_ever()")
-    run.wait_for_file("ready"), run.wait_for_file("actor_ready")
-    os.killpg(run.process.pid, signal.SIGINT)
-    code, output = run.end()
-    assert code == 130, output
-
-
-def test_a_second_signal_hurries(start):
-    run = start(STUBBORN, FOR_EVER)
-    run.wait_for_file("stubborn"), run.pid("actor0")
-    run.signal(signal.SIGINT)
-    assert run.process.stdout.readline().startswith("seed_rl: stopping;")
-    run.signal(signal.SIGINT)
-    code, output = run.end()
-    assert code == 130
-    assert output == "seed_rl: stopping at once; the run resumes from its last complete checkpoint.\n"
-
-
-def test_a_learner_that_does_not_end_in_time_is_killed(start):
-    run = start(STUBBORN, FOR_EVER, checkpoint_grace=0.2)
-    run.wait_for_file("stubborn")
-    run.signal(signal.SIGTERM)
-    code, output = run.end()
-    assert code == 1
-    assert "the learner did not end within 0.2 s and was killed" in output
-
-
-def test_a_frozen_actor_does_not_hold_up_the_end(start):
-    run = start(SAVES, FOR_EVER)
-    os.kill(run.pid("actor0"), signal.SIGSTOP)
-    run.wait_for_file("ready")
-    run.signal(signal.SIGTERM)
-    assert run.end()[0] == 143
-
-
 @pytest.fixture
 def recorder(tmp_path, monkeypatch):
     """Starts a recorder for checkpoint 5, every 50 ms, that runs this code; returns its messages."""
     started, said = [], []
     monkeypatch.setattr(run, "warn", said.append)
     (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "ckpt-5.index").touch()
 
-    def start(code, checkpoint=True):
-        if checkpoint:
-            (tmp_path / "checkpoints" / "ckpt-5.index").touch()
+    def start(code):
         monkeypatch.setattr(
             Recorder, "_command", lambda self, newest: [sys.executable, "-c", code, newest.name]
         )
@@ -278,25 +244,16 @@ def recorder(tmp_path, monkeypatch):
         one.stop()
 
 
-def test_each_checkpoint_is_recorded_once(recorder, tmp_path):
-    code = f"import sys; open('{tmp_path}/seen', 'a').write(sys.argv[1] + ' ')"
-    one, said = recorder(code)
-    wait_until(lambda: (tmp_path / "seen").exists(), "the first recording")
-    (tmp_path / "checkpoints" / "ckpt-7.index").touch()
-    wait_until(lambda: "ckpt-7" in (tmp_path / "seen").read_text(), "the second recording")
-    one.stop()
-    assert (tmp_path / "seen").read_text().split() == ["ckpt-5", "ckpt-7"]
-    assert said == []
-
-
-def test_the_first_failure_is_the_last_and_is_said(recorder, tmp_path):
-    _, said = recorder("print('There is no video.'); raise SystemExit(2)")
+def test_each_checkpoint_is_recorded_once_and_the_first_failure_is_the_last(recorder, tmp_path):
+    seen = tmp_path / "seen"
+    code = "import sys; open({!r}, 'a').write(sys.argv[1] + ' ');{}"
+    one, said = recorder(code.format(str(seen), "import time; 'ckpt-9' in sys.argv and time.sleep(600)"))
+    for number in (7, 9):
+        wait_until(seen.exists, "the first recording")
+        (tmp_path / "checkpoints" / f"ckpt-{number}.index").touch()
+        wait_until(lambda number=number: f"ckpt-{number}" in seen.read_text(), "the next recording")
+    one.stop()  # Also what is in progress.
+    assert seen.read_text().split() == ["ckpt-5", "ckpt-7", "ckpt-9"] and said == []
+    recorder("print('There is no video.'); raise SystemExit(2)")
     wait_until(lambda: said, "a warning")
     assert "There is no video." in said[0] and len(said) == 1
-
-
-def test_a_recording_in_progress_ends_with_the_run(recorder, tmp_path):
-    one, said = recorder(f"import time; open('{tmp_path}/seen', 'w'); time.sleep(600)")
-    wait_until(lambda: (tmp_path / "seen").exists(), "the recording")
-    one.stop()
-    assert said == []

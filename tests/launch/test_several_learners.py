@@ -15,9 +15,7 @@ while not (here / "lost").exists():
     time.sleep(0.01)
 sys.exit(f"seed_rl: error: learner host is lost: its connection ended.")
 """
-# It notices in its first life; in its second one, training is complete.
-NOTICES_ONCE = "if starts > 1: sys.exit(0)\n" + NOTICES
-COMPLETE_LATER = "if starts > 1: sys.exit(0)\nfor_ever()"
+ONCE = "if starts > 1: sys.exit(0)\n"  # In a second life, training is complete.
 
 AGAIN = "; all learners start again from the last checkpoint (restart {} of 5)."
 
@@ -25,7 +23,7 @@ AGAIN = "; all learners start again from the last checkpoint (restart {} of 5)."
 @pytest.mark.parametrize("poll", mostly_slow([0.01, 1.0], [0.01]))
 def test_all_start_again_when_another_learner_is_killed(start, poll):
     """Also if the supervisor checks only after 1 s: the learner that detected it has ended too by then."""
-    run = start(NOTICES_ONCE, FOR_EVER, others=[COMPLETE_LATER], poll=poll)
+    run = start(ONCE + NOTICES, FOR_EVER, others=[ONCE + FOR_EVER], poll=poll)
     actor, lost = run.pid("actor0"), run.pid("learner1")
     os.kill(lost, signal.SIGKILL)
     run.wait_until(lambda: not run.alive(lost), "the end of learner 1")
@@ -38,18 +36,19 @@ def test_all_start_again_when_another_learner_is_killed(start, poll):
     assert run.pid("actor0", start=2) != actor
 
 
-def test_one_that_was_killed_is_named_even_if_it_ends_after_those_that_noticed(start):
-    killed_late = "if starts > 1: sys.exit(0)\ntime.sleep(0.3)\nos.kill(os.getpid(), signal.SIGKILL)"
-    run = start(killed_late, FOR_EVER, others=["if starts > 1: sys.exit(0)\nsys.exit(1)"])
-    code, output = run.end()
-    assert (code, output) == (0, "seed_rl: learner 0 was ended by SIGKILL" + AGAIN.format(1) + "\n")
-
-
-def test_a_learner_that_does_not_notice_the_loss_is_ended(start):
-    stubborn_once = "if starts > 1: sys.exit(0)\n" + STUBBORN
-    run = start(stubborn_once, others=["if starts > 1: sys.exit(0)\nsys.exit(1)"], checkpoint_grace=0.3)
-    code, output = run.end()
-    assert code == 0 and AGAIN.format(1) in output
+@pytest.mark.parametrize(
+    ("first", "grace", "words"),
+    [
+        # It was killed, so it is named even if it ends after one that noticed.
+        ("time.sleep(0.3)\nos.kill(os.getpid(), signal.SIGKILL)", 30.0, "learner 0 was ended by SIGKILL"),
+        # It does not notice the loss, and is ended.
+        (STUBBORN, 0.3, "learner 1 ended with exit code 1 (its log is {log})"),
+    ],
+)
+def test_a_lost_learner_is_named_and_all_start_again(start, first, grace, words):
+    run = start(ONCE + first, FOR_EVER, others=[ONCE + "sys.exit(1)"], checkpoint_grace=grace)
+    words = words.format(log=run.directory / "learner_1.log")
+    assert run.end() == (0, f"seed_rl: {words}{AGAIN.format(1)}\n")
 
 
 def test_learners_that_always_fail_are_given_up(start):
@@ -68,18 +67,17 @@ def test_a_stop_that_one_learner_was_asked_for_is_final(start, code):
     assert run.end() == (code, "")
 
 
-def test_a_wrong_setting_of_one_learner_is_final_and_said(start):
-    sentence = "seed_rl: error: --learner_index=1 is wrong."
-    run = start(SAVES, FOR_EVER, others=[f"print({sentence!r})\nsys.exit(2)"])
+def test_a_wrong_setting_is_final_and_said_once(start):
+    wrong = "print('seed_rl: error: --learner_index=1 is wrong.', flush=True)\nsys.exit(2)"
+    run = start(wrong, FOR_EVER, others=[wrong], verdict_grace=30.0)
+    assert run.end() == (2, "seed_rl: error: --learner_index=1 is wrong.\n")
+    for path in run.directory.iterdir():
+        path.unlink()
+    run = start(SAVES, FOR_EVER, others=[wrong])
     code, output = run.end()
     assert code == 2
     assert output.splitlines()[-1] == "seed_rl: error: learner 1 ended the run: --learner_index=1 is wrong."
     assert not (run.directory / "learner.start.2").exists()
-
-
-def test_a_wrong_setting_that_all_learners_report_is_said_once(start):
-    wrong = "print('seed_rl: error: wrong.', flush=True)\nsys.exit(2)"
-    assert start(wrong, FOR_EVER, others=[wrong], verdict_grace=30.0).end() == (2, "seed_rl: error: wrong.\n")
 
 
 @pytest.mark.parametrize(("done", "saving"), [("learner", "learner1"), ("learner1", "learner")])

@@ -4,43 +4,28 @@ import dataclasses
 import itertools
 import os
 import signal
-import sys
 import time
 
 import pytest
 
 from seed_rl.launch.child import Child
-from seed_rl.launch.watch import ChildEnded, Restarts, Signalled, Tick, Timing, Watch, describe_exit
+from seed_rl.launch.watch import ChildEnded, Restarts, Signalled, Tick, Timing, Watch
+from tests.launch.children import command
 from tests.waiting import wait_until
 
 TIMING = Timing(poll=0.01, first_backoff=0.01, same_signal=0.0)
 LONG_SECS = 240.0
 
-FOR_EVER = "ready(); pause()"
-SAVES = "on_sigterm(lambda *_: (mark('saved'), sys.exit(0))); ready(); pause()"
-STUBBORN = "on_sigterm(signal.SIG_IGN); ready(); pause()"
-TWICE = """
+FOR_EVER = "mark('ready'); for_ever()"
+SAVES = f"on_sigterm(lambda *_: (mark('saved'), sys.exit(0))); {FOR_EVER}"
+STUBBORN = f"on_sigterm(signal.SIG_IGN); {FOR_EVER}"
+COUNTS = f"on_sigterm(lambda *_: mark('asked')); {FOR_EVER}"
+TWICE = f"""
 def asked(*_):
     mark("asked")
-    if len(Path(stem + ".asked").read_text()) == 4:
+    if len((here / (name + ".asked")).read_text()) == 4:
         os._exit(7)  # Python puts the handler back before it ends, and a third request may come.
-on_sigterm(asked); ready(); pause()
-"""
-COUNTS = "on_sigterm(lambda *_: mark('asked')); ready(); pause()"
-
-_CHILD = """
-import functools, os, signal, sys, time
-from pathlib import Path
-on_sigterm = functools.partial(signal.signal, signal.SIGTERM)
-stem = {stem!r}
-def mark(what):
-    with open(stem + "." + what, "a") as file:
-        print("x", file=file, flush=True)
-ready = functools.partial(mark, "ready")
-def pause():
-    while True:  # In turns: Python handles a signal that comes just before a wait only after it.
-        time.sleep(0.05)
-{code}
+on_sigterm(asked); {FOR_EVER}
 """
 
 
@@ -50,9 +35,8 @@ def make(tmp_path):
     made = []
 
     def make_child(code):
-        stem = str(tmp_path / f"child_{len(made)}")
-        command = [sys.executable, "-c", _CHILD.format(stem=stem, code=code)]
-        made.append(Child(f"child {len(made)}", command, tmp_path / f"child_{len(made)}.log"))
+        name = f"child_{len(made)}"
+        made.append(Child(f"child {len(made)}", command(tmp_path, name, code), tmp_path / f"{name}.log"))
         return made[-1]
 
     yield make_child
@@ -86,34 +70,22 @@ def kill_self():
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def test_each_end_is_one_event_with_its_code(make):
-    watch = Watch(timing=TIMING)
-    children = [make("sys.exit(0)"), make("sys.exit(3)"), make("signal.raise_signal(signal.SIGKILL)")]
+def test_each_end_of_a_child_that_is_watched_is_one_event_with_its_code(make):
+    before, failed = make("sys.exit(0)"), make("sys.exit(5)")
+    before.start()
+    failed.log.mkdir()
+    watch = Watch([before], TIMING)
+    with pytest.raises(IsADirectoryError):
+        watch.start(failed)  # It could not be started, so it is not watched.
+    children = [make("sys.exit(3)"), make("signal.raise_signal(signal.SIGKILL)")]
     for child in children:
         watch.start(child)
     found = set(itertools.islice(events(watch), 3))
-    assert found == set(map(ChildEnded, children, (0, 3, -signal.SIGKILL)))
+    assert found == {ChildEnded(before, 0), *map(ChildEnded, children, (3, -signal.SIGKILL))}
+    assert str(ChildEnded(children[1], -9)).startswith("child 3 was ended by SIGKILL (")
     assert list(itertools.islice(watch, 3)) == [Tick()] * 3
-
-
-def test_a_child_that_was_started_before_or_again_is_watched(make):
-    child = make("sys.exit(5)")
-    child.start()
-    watch = Watch([child], TIMING)
-    found = events(watch)
-    assert next(found) == ChildEnded(child, 5)
-    watch.start(child)
-    assert next(found) == ChildEnded(child, 5)
-    assert child.starts == 2
-
-
-def test_a_child_that_could_not_be_started_is_not_watched(make, monkeypatch):
-    child = make("sys.exit(5)")
-    child.log.mkdir()
-    watch = Watch(timing=TIMING)
-    with pytest.raises(IsADirectoryError):
-        watch.start(child)
-    assert list(itertools.islice(watch, 2)) == [Tick(), Tick()]
+    watch.start(children[0])
+    assert next(events(watch)) == ChildEnded(children[0], 3)
 
 
 def test_a_signal_comes_before_the_end_of_a_child_and_signals_are_counted(make):
@@ -159,26 +131,19 @@ def test_an_error_leaves_time_for_a_checkpoint_and_nothing_running(make):
     assert not saves.running and stubborn.poll() == -signal.SIGKILL
 
 
-def test_children_are_asked_to_end_and_have_their_time(make):
+def test_children_are_asked_to_end_and_have_their_time_unless_there_is_a_further_signal(make):
     watch = Watch(timing=TIMING)
-    children = [make(SAVES), make(FOR_EVER)]
-    started(watch, *children)
-    assert watch.end(children, LONG_SECS)
-    assert [child.poll() for child in children] == [0, -signal.SIGTERM]
-    assert marks(children[0], "saved") == 1
-    assert list(itertools.islice(watch, 1)) == [Tick()]
-
-
-def test_a_further_signal_ends_the_wait_at_once(make):
-    watch = Watch(timing=TIMING)
-    child = make(STUBBORN)
+    children, stubborn = [make(SAVES), make(FOR_EVER), make(FOR_EVER)], make(STUBBORN)
     with watch.running():
-        started(watch, child)
+        started(watch, *children[:2], stubborn)
+        assert watch.end(children, LONG_SECS)  # The third one never ran.
+        assert [child.poll() for child in children[:2]] == [0, -signal.SIGTERM]
+        assert marks(children[0], "saved") == 1
         kill_self()
         assert next(events(watch)) == Signalled(1)
         kill_self()
-        assert not watch.end([child], LONG_SECS)
-        assert child.poll() == -signal.SIGKILL
+        assert not watch.end([stubborn], LONG_SECS)
+        assert stubborn.poll() == -signal.SIGKILL
 
 
 def test_a_further_signal_is_passed_on_and_may_leave_some_time(make):
@@ -206,18 +171,8 @@ def test_a_wait_ends_in_time_asks_nobody_to_end_and_leaves_other_ends_alone(make
     assert next(events(watch)) == ChildEnded(other, 3)
 
 
-def test_ending_what_never_ran_is_no_error(make):
-    assert Watch().end([make(FOR_EVER)], LONG_SECS)
-
-
 def test_delays_double_up_to_the_longest_and_start_over_after_a_healthy_life():
     restarts = Restarts(Timing())
     assert [restarts.delay(lifetime=0.5) for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
     assert [restarts.delay(lifetime=61.0), restarts.delay(lifetime=59.0)] == [1, 2]
     assert restarts.total == 9
-
-
-def test_exits_are_described_in_words():
-    assert describe_exit(3) == "ended with exit code 3"
-    assert describe_exit(-9) == "was ended by SIGKILL"
-    assert describe_exit(-40).startswith("was ended by ")

@@ -345,17 +345,17 @@ def test_two_learners_train_on_one_node(house, nodes, monkeypatch):
 
 
 def test_all_learners_need_room(nodes, monkeypatch):
-    from seed_rl.cluster import connection
+    from seed_rl.cluster import run
     from seed_rl.cluster.cluster_config import ClusterConfig
     from seed_rl.flags.errors import UsageError
 
     of_each = {"Alive": True, "Resources": {"CPU": 4.0, "GPU": 1.0}}
-    monkeypatch.setattr(connection.ray, "nodes", lambda: [of_each] * 2)
-    connection.check_room(ClusterConfig(learner_gpus=1), num_actors=6, num_learners=2)
+    monkeypatch.setattr(run.ray, "nodes", lambda: [of_each] * 2)
+    run.check_room(ClusterConfig(learner_gpus=1), num_actors=6, num_learners=2)
     with pytest.raises(UsageError, match=r"^2 learners and 7 actors need 9 CPUs, but the cluster has 8: "):
-        connection.check_room(ClusterConfig(), num_actors=7, num_learners=2)
+        run.check_room(ClusterConfig(), num_actors=7, num_learners=2)
     with pytest.raises(UsageError, match=r"^3 learners need 3 GPUs, but the cluster has 2: "):
-        connection.check_room(ClusterConfig(learner_gpus=1), num_actors=3, num_learners=3)
+        run.check_room(ClusterConfig(learner_gpus=1), num_actors=3, num_learners=3)
 
 
 @pytest.fixture

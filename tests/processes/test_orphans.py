@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.launch.alive import alive
+from tests.launch.children import alive
 
 pytestmark = [
     pytest.mark.slow,

@@ -17,7 +17,7 @@ from seed_rl.environments.suites.classic import GymConfig
 from seed_rl.experience.base import UnrollConfig
 from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
-from seed_rl.launch.gateways import Gateways, gateway_commands
+from seed_rl.launch.watch import Gateways, gateway_commands
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.connections import Connections
 from seed_rl.serving.gateway import gateway_addresses, private_address

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from seed_rl.runs.layout import CheckpointDirectory, RunDirectory
+from seed_rl.runs.layout import RunDirectory
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = RunDirectory(Path("run"))
@@ -23,24 +23,13 @@ def test_the_page_names_everything():
     assert numbered | {"actor_N.log", "learner_N.log"} <= set(rows)
 
 
-def test_names_of_a_run_are_the_ones_that_users_know(tmp_path):
+def test_checkpoints_are_listed_from_the_newest(tmp_path):
     run = RunDirectory(tmp_path)
-    assert run.record == tmp_path / "run.json"
-    assert run.metrics == tmp_path / "metrics.jsonl"
-    assert run.lock == tmp_path / "learner.lock"
-    assert run.saved_model == tmp_path / "saved_model"
-    assert run.best_record == tmp_path / "checkpoints" / "best" / "best.json"
     assert run.replay() == tmp_path / "checkpoints" / "replay.bin"
     assert run.replay(1, 2) == tmp_path / "checkpoints" / "replay_1_of_2.bin"
-    assert run.evaluation_events == tmp_path / "tensorboard" / "evaluation"
-    assert run.actor_log(3) == tmp_path / "actor_3.log"
-    assert run.learner_log(1) == tmp_path / "learner_1.log"
     assert run.evaluation(run.best_checkpoints.prefix(12)) == tmp_path / "evaluations" / "ckpt-12.json"
     assert list(tmp_path.iterdir()) == []
-
-
-def test_checkpoints_are_listed_from_the_newest(tmp_path):
-    directory = CheckpointDirectory(tmp_path / "checkpoints")
+    directory = run.checkpoints
     assert directory.prefixes() == []
     directory.path.mkdir()
     for name in ("ckpt-9.index", "ckpt-100.index", "ckpt-20.index", "ckpt-30.data-00000-of-00001"):

@@ -60,21 +60,17 @@ def refused(logdir):
     return str(caught.value)
 
 
-def test_the_refusal_names_who_holds_it(tmp_path, holder, impatient):
-    logdir = tmp_path / "run"
-    assert refused(logdir) == (
-        f"The run directory {logdir} is in use by process {holder.pid} on host {socket.gethostname()}; "
-        "stop it, or choose another --logdir."
-    )
-
-
-def test_it_is_free_once_the_process_was_killed_though_a_child_of_it_lives(tmp_path, holder):
+def test_the_refusal_names_the_holder_until_it_is_killed_though_a_child_of_it_lives(
+    tmp_path, holder, impatient
+):
+    logdir, name = tmp_path / "run", f"process {holder.pid} on host {socket.gethostname()}"
+    words = f"The run directory {logdir} is in use by {name}; stop it, or choose another --logdir."
+    assert (refused(logdir), lock.holder(logdir), lock.holder(tmp_path)) == (words, name, None)
     holder.kill()
-    holder.wait(DEADLINE_SECS)
-    os.kill(holder.child, 0)
-    assert (tmp_path / "run" / "learner.lock").exists()
-    lock.check_free(tmp_path / "run")
-    with lock.held(tmp_path / "run"):
+    wait_until(lambda: lock.holder(logdir) is None, "the kernel to release the lock")
+    assert (logdir / "learner.lock").exists()
+    lock.check_free(logdir)
+    with lock.held(logdir):
         os.kill(holder.child, 0)
 
 
@@ -112,19 +108,28 @@ def test_a_directory_that_was_made_for_nothing_is_removed(tmp_path):
     assert not (tmp_path / "nothing").exists()
 
 
-def test_a_host_that_may_be_lost_is_waited_for_with_a_word(tmp_path, impatient, capsys):
+@pytest.mark.parametrize(
+    ("content", "name", "is_lost"),
+    [
+        (b"process 7 on host elsewhere\n", "process 7 on host elsewhere", True),
+        (b"", "another process", False),
+        (b"\n", "another process", False),
+        (b"1 host\x1b[31m\n2", r"1 host\x1b[31m\n2", False),
+    ],
+)
+def test_a_host_that_may_be_lost_is_waited_for_with_a_word(
+    tmp_path, impatient, monkeypatch, capsys, content, name, is_lost
+):
+    why = "its host is lost" if is_lost else "that is ending"
     with lock.held(tmp_path):
-        (tmp_path / "learner.lock").write_text("process 7 on host elsewhere\n")
-        assert "in use by process 7 on host elsewhere; stop it" in refused(tmp_path)
-    words = "is in use by process 7 on host elsewhere; waiting up to 0.2 s in case its host is lost."
-    of_both = capsys.readouterr().err.splitlines()
-    assert len(of_both) == 2 and all(said.endswith(words) for said in of_both)
-
-
-def test_a_signal_ends_the_wait(tmp_path, monkeypatch):
-    monkeypatch.setattr(lock, "_OTHER_HOST_SECS", 10 * DEADLINE_SECS)
-    with lock.held(tmp_path):
-        (tmp_path / "learner.lock").write_text("process 7 on host elsewhere\n")
+        (tmp_path / "learner.lock").write_bytes(content)
+        assert f" is in use by {name}; stop it" in refused(tmp_path)
+        of_both = capsys.readouterr().err.splitlines()
+        words = f"is in use by {name}; waiting up to 0.2 s in case {why}."
+        assert len(of_both) == 2 and all(said.endswith(words) for said in of_both)
+        # A signal ends the wait.
+        monkeypatch.setattr(lock, "_OTHER_HOST_SECS", 10 * DEADLINE_SECS)
+        monkeypatch.setattr(lock, "_SAME_HOST_SECS", 10 * DEADLINE_SECS)
         start = time.monotonic()
         with pytest.raises(ValueError, match="in use"), lock.held(tmp_path, stopping=lambda: True):
             pass
@@ -150,14 +155,6 @@ def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
             pass
 
 
-def test_who_holds_a_directory_can_be_asked(holder, tmp_path):
-    assert lock.holder(tmp_path / "run") == f"process {holder.pid} on host {socket.gethostname()}"
-    assert lock.holder(tmp_path) is None
-    holder.kill()
-    wait_until(lambda: lock.holder(tmp_path / "run") is None, "the kernel to release the lock")
-    assert (tmp_path / "run" / "learner.lock").exists()
-
-
 def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path):
     """Whoever made the directory could otherwise have any file of ours overwritten."""
     precious = tmp_path / "precious"
@@ -174,13 +171,3 @@ def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path):
     assert lock.holder(run) is None
     assert precious.read_text() == "precious"
     assert (run / "learner.lock").is_symlink()
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [(b"", "another process"), (b"\n", "another process"), (b"1 host\x1b[31m\n2", r"1 host\x1b[31m\n2")],
-)
-def test_a_lock_that_names_nobody_is_of_another_process(tmp_path, impatient, content, words):
-    with lock.held(tmp_path):
-        (tmp_path / "learner.lock").write_bytes(content)
-        assert f" is in use by {words}; " in refused(tmp_path)

@@ -1,3 +1,5 @@
+"""The record of a run: the check that a directory is of the same run, its settings, and their history."""
+
 import copy
 import json
 
@@ -17,11 +19,16 @@ def identity(environment="catch", agent="vtrace", rows=10, **settings):
     return record.run_identity(environment, CatchConfig(rows=rows), agent, VTraceConfig.of(**settings))
 
 
+def settings_of(seed=1, discounting=0.99, **changed):
+    learner, agent = LearnerConfig(seed=seed, **changed), VTraceConfig.of(discounting=discounting)
+    return {"learner": learner.to_dict(), "agent": agent.to_dict()}
+
+
 @pytest.fixture
 def logdir(tmp_path):
     """The directory of a run, with something in it."""
     path = tmp_path / "runs" / "first"
-    record.write(str(path), identity(), {"learner": {"num_envs": 4}})
+    record.write(str(path), identity(), settings_of(num_envs=4))
     (path / "metrics.jsonl").write_text("precious")
     return path
 
@@ -30,26 +37,31 @@ def contents(path):
     return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
 
 
+def edited(path, change):
+    """Changes the content of a run.json by a function; returns it."""
+    content = json.loads((path / "run.json").read_text())
+    change(content)
+    (path / "run.json").write_text(json.dumps(content))
+    return content
+
+
 def refused(logdir, mine):
     before = contents(logdir)
     with pytest.raises(ValueError) as caught:
         record.check(str(logdir), mine)
     assert contents(logdir) == before
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(caught.value) and str(caught.value).isprintable()
     return str(caught.value)
 
 
-def test_new_and_empty_directories_are_fine(tmp_path):
-    record.check(str(tmp_path / "new"), identity())
+def test_new_and_empty_directories_and_the_same_run_are_fine(tmp_path, logdir):
+    for path in (tmp_path / "new", tmp_path, logdir):
+        before = contents(path)
+        record.check(str(path), identity())
+        # What does not shape the network may change.
+        record.check(str(path), identity(discounting=0.5, unroll_length=7))
+        assert contents(path) == before
     assert not (tmp_path / "new").exists()
-    record.check(str(tmp_path), identity())
-
-
-def test_same_run_goes_on_and_what_does_not_shape_the_network_may_change(logdir):
-    before = contents(logdir)
-    record.check(str(logdir), identity())
-    record.check(str(logdir), identity(discounting=0.5, unroll_length=7))
-    assert contents(logdir) == before
 
 
 def made_of_defaults(logdir, environment="catch", agent="vtrace"):
@@ -87,21 +99,12 @@ def test_every_setting_that_a_record_lacks_is_at_its_default(tmp_path, environme
     assert words in refused(tmp_path, content["identity"])
 
 
-@pytest.mark.parametrize(
-    "recorded", [{}, [], {"environment": {"name": "catch"}, "agent": {"name": "vtrace"}}]
-)
-def test_a_record_of_another_form_is_refused(logdir, recorded):
-    (logdir / "run.json").write_text(json.dumps({"identity": recorded}))
-    assert "belongs to another run" in refused(logdir, identity())
-
-
 def test_record_says_settings_and_versions_and_touches_nothing_else(logdir):
-    before = contents(logdir)
-    record.write(str(logdir), identity(), {"learner": {"num_envs": 8}})
+    before, settings = contents(logdir), settings_of(num_envs=8)
+    record.write(str(logdir), identity(), settings)
     after = contents(logdir)
     written = json.loads(after.pop("run.json"))
-    assert written["identity"] == identity()
-    assert written["settings"] == {"learner": {"num_envs": 8}}
+    assert (written["identity"], written["settings"]) == (identity(), settings)
     assert {"seed_rl", "python", "tensorflow"} <= set(written["versions"])
     before.pop("run.json")
     assert after == before
@@ -122,57 +125,85 @@ def test_another_run_is_refused_with_the_difference(logdir, mine, words):
     assert f"--logdir={logdir} belongs to another run ({words}); use another --logdir" in sentence
 
 
-def test_a_file_is_refused(tmp_path):
-    path = tmp_path / "file"
+def put_link(path):
+    path.parent.mkdir(exist_ok=True)
+    (path.parents[1] / "elsewhere").mkdir(exist_ok=True)
+    path.symlink_to(path.parents[1] / "elsewhere")
+
+
+def put_file(path):
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+
+
+def put_directory(path):
+    path.unlink()
+    path.mkdir()
+
+
+LINK = "is a symbolic link, and files would be deleted where it leads; put"
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "words"),
+    [
+        ("run.json", lambda path: path.unlink(), "holds a run without run.json; use another"),
+        ("run.json", put_directory, "run.json cannot be read"),
+        ("run.json", lambda path: path.write_text('{"identity": {}}'), "run.json cannot be read"),
+        ("checkpoints", put_link, LINK),
+        ("checkpoints/best", put_link, LINK),
+        ("checkpoints", put_file, "is not a directory; move it away"),
+        ("checkpoints/best", put_file, "is not a directory; move it away"),
+    ],
+)
+def test_a_directory_that_is_no_run_of_ours_is_refused(logdir, name, damage, words):
+    damage(logdir / name)
+    assert words in refused(logdir, identity())
+
+
+@pytest.mark.parametrize("name", ["new\nline", "\x1b[31mred", "tab\t", "\udcff", "\x7f", "\u202eright"])
+def test_a_name_that_cannot_be_printed_is_refused(tmp_path, name):
+    assert "characters that cannot be printed; choose another" in refused(tmp_path / name, identity())
+
+
+def test_what_is_no_directory_of_a_run_is_one_sentence(tmp_path):
+    path, long = tmp_path / "file", str(tmp_path / ("x" * 300))
     path.write_text("precious")
-    with pytest.raises(ValueError, match=f"--logdir={path} is a file; name a directory"):
-        record.check(str(path), identity())
-    with pytest.raises(ValueError, match=f"--logdir={path} cannot be written"):
-        record.write(str(path), identity(), {})
+    for call, words in [
+        (lambda: record.check(str(path), identity()), f"--logdir={path} is a file; name a directory"),
+        (lambda: record.write(str(path), identity(), settings_of()), f"--logdir={path} cannot be written"),
+        (lambda: record.check(long, identity()), r"cannot be used \(File name too long\); use another"),
+        (lambda: record.read(long), r"cannot be read \(File name too long\); name another"),
+        (
+            lambda: record.read(str(tmp_path)),
+            f"{tmp_path} contains no run.json, so it is not a run directory",
+        ),
+        (lambda: record.read(str(tmp_path / "no")), "is not a directory; name the --logdir of a run"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            call()
     assert path.read_text() == "precious"
 
 
-def test_a_run_without_its_record_is_refused(logdir):
-    (logdir / "run.json").unlink()
-    assert "holds a run without run.json; use another" in refused(logdir, identity())
-
-
-def test_a_record_that_is_a_directory_is_refused(logdir):
-    (logdir / "run.json").unlink()
-    (logdir / "run.json").mkdir()
-    assert "run.json cannot be read" in refused(logdir, identity())
-
-
 def test_a_record_is_read_back_into_configurations(tmp_path):
-    settings = {
-        "learner": {"num_envs": 8},
-        "agent": VTraceConfig.of(discounting=0.5, lstm_size=3).to_dict(),
-    }
+    agent = VTraceConfig.of(discounting=0.5, lstm_size=3)
+    settings = {"learner": {"num_envs": 8}, "agent": agent.to_dict()}
     record.write(str(tmp_path), identity(rows=7, lstm_size=3), settings)
     run = record.read(str(tmp_path))
-    assert run.environment_config() == CatchConfig(rows=7)
-    assert run.agent_config() == VTraceConfig.of(discounting=0.5, lstm_size=3)
+    assert (run.environment_config(), run.agent_config()) == (CatchConfig(rows=7), agent)
     assert (run.environment, run.game, run.agent) == ("catch", None, "vtrace")
     assert run.learner_settings == LearnerConfig(num_envs=8).to_dict()
     assert run.identity == identity(rows=7, lstm_size=3)
-
-
-def test_settings_that_came_later_have_their_defaults_and_unknown_ones_are_named(tmp_path):
-    agent = VTraceConfig.of(discounting=0.5).to_dict()
-    del agent["lambda_"]
-    record.write(str(tmp_path), identity(), {"learner": {}, "agent": agent})
-    assert record.read(str(tmp_path)).agent_config() == VTraceConfig.of(discounting=0.5)
-    record.write(str(tmp_path), identity(), {"learner": {}, "agent": agent | {"old": 1, "older": 2}})
+    edited(tmp_path, lambda content: content["settings"]["agent"].update(old=1, older=2))
     with pytest.raises(ValueError, match="its settings old, older are unknown to this one"):
         record.read(str(tmp_path)).agent_config()
 
 
 @pytest.mark.parametrize(("value", "is_known"), [(False, True), (True, False)])
 def test_a_run_with_a_removed_option_goes_on_only_if_that_had_its_default(tmp_path, value, is_known):
-    content = made_of_defaults(tmp_path, agent="dqn")
-    new = copy.deepcopy(content["settings"])
-    content["settings"]["agent"] |= {"munchausen": value, "munchausen_alpha": 0.9}
-    (tmp_path / "run.json").write_text(json.dumps(content))
+    new = copy.deepcopy(made_of_defaults(tmp_path, agent="dqn")["settings"])
+    removed = {"munchausen": value, "munchausen_alpha": 0.9}
+    content = edited(tmp_path, lambda content: content["settings"]["agent"].update(removed))
     assert record.changes(tmp_path, new) == {}
     if is_known:
         record.check(str(tmp_path), content["identity"])
@@ -180,56 +211,6 @@ def test_a_run_with_a_removed_option_goes_on_only_if_that_had_its_default(tmp_pa
     else:
         words = "its settings munchausen are unknown to this one; use that version."
         assert words in refused(tmp_path, content["identity"])
-        with pytest.raises(ValueError, match=words):
-            record.read(str(tmp_path)).agent_config()
-
-
-def test_what_is_no_run_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=f"{tmp_path} contains no run.json, so it is not a run directory"):
-        record.read(str(tmp_path))
-    with pytest.raises(ValueError, match="is not a directory; name the --logdir of a run"):
-        record.read(str(tmp_path / "nothing"))
-
-
-@pytest.mark.parametrize(
-    ("folder", "put", "words"),
-    [
-        ("checkpoints", "link", "is a symbolic link, and files would be deleted where it leads; put"),
-        ("checkpoints/best", "link", "is a symbolic link, and files would be deleted where it leads; put"),
-        ("checkpoints", "file", "is not a directory; move it away"),
-        ("checkpoints/best", "file", "is not a directory; move it away"),
-    ],
-)
-def test_checkpoints_that_are_elsewhere_are_refused(logdir, folder, put, words):
-    path = logdir / folder
-    path.parent.mkdir(exist_ok=True)
-    (logdir.parent / "elsewhere").mkdir()
-    path.symlink_to(logdir.parent / "elsewhere") if put == "link" else path.touch()
-    with pytest.raises(ValueError, match=words):
-        record.check(str(logdir), identity())
-
-
-@pytest.mark.parametrize("name", ["new\nline", "\x1b[31mred", "tab\t", "\udcff", "\x7f", "\u202eright"])
-def test_a_name_that_cannot_be_printed_is_refused(tmp_path, name):
-    with pytest.raises(ValueError, match="characters that cannot be printed; choose another") as caught:
-        record.check(str(tmp_path / name), identity())
-    assert str(caught.value).isprintable()
-
-
-def test_a_name_that_is_too_long_is_refused(tmp_path):
-    path = str(tmp_path / ("x" * 300))
-    with pytest.raises(ValueError, match=r"cannot be used \(File name too long\); use another"):
-        record.check(path, identity())
-    with pytest.raises(ValueError, match=r"cannot be read \(File name too long\); name another"):
-        record.read(path)
-
-
-def settings_of(seed=1, **changed):
-    agent = {"discounting": changed.pop("discounting", 0.99)}
-    return {
-        "learner": LearnerConfig(seed=seed, **changed).to_dict(),
-        "agent": VTraceConfig.of(**agent).to_dict(),
-    }
 
 
 @pytest.mark.parametrize(
@@ -237,14 +218,13 @@ def settings_of(seed=1, **changed):
     [
         ({}, {}),
         ({"learning_rate": 0.001}, {"learning_rate": [0.00048, 0.001]}),
-        ({"discounting": 0.9}, {"discounting": [0.99, 0.9]}),
         (
             {"optimizer": "rmsprop", "discounting": 0.9},
             {"discounting": [0.99, 0.9], "optimizer": ["adam", "rmsprop"]},
         ),
         ({"total_environment_frames": 5, "stop_at_return": 1.0}, {}),  # These only end training.
         ({"num_envs": 9, "log_period_secs": 1.0}, {}),  # Plumbing.
-        ({"seed": 2}, {}),  # `launch.directory.keep_seed` refuses another one.
+        ({"seed": 2}, {}),  # `flags.resolve` refuses another one.
     ],
 )
 def test_settings_that_change_results_are_named_and_kept_as_a_history(tmp_path, capsys, changed, found):
@@ -269,7 +249,7 @@ def test_of_a_function_the_file_counts_and_not_its_place(tmp_path):
         for name in ("environment_1.pickle", "environment_2.pickle")
     ]
     (tmp_path / "environment_1.pickle").touch()
-    record.write(str(tmp_path), mine[0], {"learner": {}, "agent": {}})
+    record.write(str(tmp_path), mine[0], settings_of())
     moved = tmp_path.rename(tmp_path.with_name("moved"))
     assert record.read(str(moved)).game == "pickle:environment_1.pickle"
     assert record.read(str(moved)).environment_config().game == f"pickle:{moved}/environment_1.pickle"

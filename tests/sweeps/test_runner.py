@@ -28,22 +28,15 @@ def make_run(tmp_path):
     return make
 
 
-def test_a_complete_run_has_its_return(make_run):
+def test_the_end_of_a_run_is_its_return_or_its_last_line_unless_it_was_stopped(make_run):
     assert judge(make_run(periods(20)), 0, "") == (18.5, "mean return 18.5 after 1,000 frames")
-    silent = [{"env_frames": 1000, "seconds": 1.0}]
-    assert judge(make_run(silent, "seed_2"), 0, "") == (None, "no episode ended within 1,000 frames")
-
-
-def test_a_failed_run_has_its_last_line(make_run):
-    run = make_run()
-    value, words = judge(run, 2, "seed_rl: error: --game=Pung is not valid.")
-    assert value is None
-    assert words == f"ended with exit code 2 (--game=Pung is not valid.); its log is {run.log}"
-    assert judge(run, -signal.SIGKILL, "") == (None, f"was ended by SIGKILL; its log is {run.log}")
-
-
-def test_a_run_that_was_stopped_is_not_over(make_run):
-    assert judge(make_run(periods(10, total=990)), 0, "") is None
-    assert judge(make_run(name="seed_2"), 0, "") is None
+    silent = make_run([{"env_frames": 1000, "seconds": 1.0}], "seed_2")
+    assert judge(silent, 0, "") == (None, "no episode ended within 1,000 frames")
+    log = f"its log is {silent.log}"
+    words = f"ended with exit code 2 (--game=Pung is not valid.); {log}"
+    assert judge(silent, 2, "seed_rl: error: --game=Pung is not valid.") == (None, words)
+    assert judge(silent, -signal.SIGKILL, "") == (None, f"was ended by SIGKILL; {log}")
+    assert judge(make_run(periods(10, total=990), "seed_3"), 0, "") is None
+    assert judge(make_run(name="seed_4"), 0, "") is None
     for code in (129, 130, 143, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP):
-        assert judge(make_run(periods(10), name=f"seed_{500 + code}"), code, "") is None
+        assert judge(silent, code, "") is None

@@ -5,12 +5,10 @@ import math
 import os
 from pathlib import Path
 
-import optuna
 import pytest
 
 from seed_rl.flags.errors import UsageError
 from seed_rl.runs import lock
-from seed_rl.sweeps.space import Distribution, Space
 from seed_rl.sweeps.study import Trials, load, make_pruner
 from seed_rl.sweeps.trials import SweepRun, draw
 
@@ -61,6 +59,8 @@ def refusal(path, identity=MINE, writes=True):
 def test_a_new_directory_is_read_again(tmp_path, space):
     assert load(tmp_path / "new", MINE, writes=False).trials == []
     assert not list(tmp_path.iterdir())
+    (tmp_path / "journal.log").touch()  # As a killed process may leave it.
+    assert load(tmp_path, MINE, writes=False).trials == []
     play(trials_of(load(tmp_path, MINE), space, 1, 1), 1, 1, 1.5)
     for writes in (False, True):
         found = load(tmp_path, MINE, writes)
@@ -69,38 +69,33 @@ def test_a_new_directory_is_read_again(tmp_path, space):
     assert [found.name for found in tmp_path.iterdir()] == ["journal.log"]
 
 
-def test_another_sweep_is_refused_with_the_difference(tmp_path, study):
-    before = (tmp_path / "journal.log").read_bytes()
-    words = "space a uniform: [0, 1] there, [0, 2] now"
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("run.json", "{}", "contains runs but no journal.log; use another."),
+        ("trial_001", "", "contains runs but no journal.log; use another."),
+        (".", None, "is a file; name a directory"),
+        (
+            "journal.log",
+            None,
+            "another sweep (space a uniform: [0, 1] there, [0, 2] now); use another",
+        ),
+    ],
+)
+def test_directories_of_others_are_refused_and_left_alone(tmp_path, name, content, words):
+    logdir, other = tmp_path / "sweep", {**MINE, "space": {"a": {"uniform": [0, 2]}}}
+    if name == ".":
+        logdir.touch()
+    elif content is None:
+        load(logdir.mkdir() or logdir, MINE)
+    else:
+        logdir.mkdir()
+        (logdir / name).write_text(content)
+    before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
     for writes in (False, True):
-        text = refusal(tmp_path, {**MINE, "space": {"a": {"uniform": [0, 2]}}}, writes)
-        assert f"--logdir={tmp_path} belongs to another sweep ({words}); use another" in text
-    assert (tmp_path / "journal.log").read_bytes() == before
-
-
-@pytest.mark.parametrize("name", ["run.json", "trial_001"])
-def test_directories_of_others_are_refused_and_left_alone(tmp_path, name):
-    (tmp_path / name).write_text("{}")
-    for writes in (False, True):
-        assert "contains runs but no journal.log; use another." in refusal(tmp_path, writes=writes)
-    assert [found.name for found in tmp_path.iterdir()] == [name]
-
-
-def test_a_file_is_no_directory(tmp_path):
-    (tmp_path / "file").touch()
-    assert "is a file; name a directory" in refusal(tmp_path / "file")
-
-
-def test_a_sweep_of_an_earlier_version_is_refused_in_one_sentence_and_left_alone(tmp_path, study, space):
-    """Its Optuna trials were trials, with the runs' ends as attributes."""
-    play(trials_of(study, space, 1, 1), 1, 1, 1.5)
-    path = tmp_path / "journal.log"
-    path.write_bytes(path.read_bytes().replace(b',"seed":1', b""))
-    before = path.read_bytes()
-    for writes in (False, True):
-        text = refusal(tmp_path, writes=writes)
-        assert text == f"{path} is from an earlier version of seed_rl; use another --logdir."
-    assert path.read_bytes() == before
+        text = refusal(logdir, other, writes)
+        assert words in text and f"--logdir={logdir}" in text
+    assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before
 
 
 DAMAGE = {
@@ -110,6 +105,7 @@ DAMAGE = {
     "another JSON": lambda lines: [*lines, b"[]\n"],
     "deep": lambda lines: [*lines, b"[" * 100_000 + b"\n", lines[-1]],
     "unknown operation": lambda lines: [*lines, b'{"op_code": 99, "worker_id": "a"}\n'],
+    "an earlier version": lambda lines: [line.replace(b',"seed":1', b"") for line in lines],
     "no number": lambda lines: [line.replace(b'{"trial":1,"seed":1}', b"{}") for line in lines],
 }
 
@@ -142,12 +138,6 @@ def test_a_line_that_a_full_disk_left_incomplete_is_dropped(tmp_path, study, spa
     assert [run.value for run in load(tmp_path, MINE, writes=False).trials] == [None, 4.0]
 
 
-def test_an_empty_journal_is_a_new_one(tmp_path):
-    (tmp_path / "journal.log").touch()
-    assert load(tmp_path, MINE, writes=False).trials == []
-    assert load(tmp_path, MINE).user_attrs == {"identity": MINE}
-
-
 def test_only_one_sweep_at_a_time(sweeping, monkeypatch):
     monkeypatch.setattr(lock, "_SAME_HOST_SECS", 0.1)
     with lock.held(sweeping.logdir):
@@ -156,30 +146,6 @@ def test_only_one_sweep_at_a_time(sweeping, monkeypatch):
         assert sweeping("--trials=1", "--dry_run") == 0
     assert sweeping("--trials=1") == 0
     assert not (sweeping.logdir / "learner.lock").exists()
-
-
-def test_values_come_back_from_the_journal_as_they_were_drawn(study, space, tmp_path):
-    trials = trials_of(study, space, 5, 1)
-    for pair in trials.left():
-        trials.start(trials.run(*pair))
-    runs = trials_of(load(tmp_path, MINE, writes=False), space, 5, 1).runs()
-    assert {number: run.params for (number, _), run in runs.items()} == {
-        number: draw(space, 1, number) for number in range(1, 6)
-    }
-
-
-def test_tpe_finds_better_values_than_random_sampling():
-    space = Space(None, "", "", None, {}, {"learning_rate": Distribution("log_uniform", (1e-6, 1.0))})
-
-    def mean_of_last(sampler):
-        trials, values = trials_of(optuna.create_study(direction="maximize"), space, 40, 2, sampler), []
-        for number, seed in trials.left():
-            rate = trials.run(number, seed).values["learning_rate"]
-            values.append(-abs(math.log10(rate) + 3))
-            play(trials, number, seed, values[-1])
-        return sum(values[-20:]) / 20
-
-    assert mean_of_last("tpe") > mean_of_last("random") + 0.5
 
 
 def test_a_trial_has_the_mean_of_its_seeds_once_all_have_ended(study, space):
@@ -231,20 +197,16 @@ def test_more_seeds_and_failed_runs_leave_a_trial_open(study, space, tmp_path, e
     assert row(trials, 1)["final_return"] == mean
 
 
-def test_a_retried_run_that_was_interrupted_goes_on_without_asking_again(study, space):
-    play(trials_of(study, space, 1, 1), 1, 1, FAILED)
-    trials = trials_of(study, space, 1, 1, retry_failed=True)
+def test_an_interrupted_run_goes_on_and_with_fewer_seeds_a_trial_has_ended(study, space):
+    play(trials_of(study, space, 1, 3), 1, 1, FAILED)
+    trials = trials_of(study, space, 1, 3, retry_failed=True)
     trials.start(trials.run(1, 1))
-    again = trials_of(study, space, 1, 1)
-    assert again.left() == [(1, 1)] and again.failed() == 0
+    again = trials_of(study, space, 1, 3)
+    assert again.left() == [(1, 1), (1, 2), (1, 3)] and again.failed() == 0
     again.start(again.run(1, 1))
     assert len(study.trials) == 2
-
-
-def test_a_trial_with_fewer_seeds_asked_for_is_ended(study, space):
-    trials = trials_of(study, space, 1, 3)
-    play(trials, 1, 1, 2.0)
-    trials.start(trials.run(1, 2))
+    again.record(again.run(1, 1), 0, 2.0, "in words")
+    again.start(again.run(1, 2))
     fewer = trials_of(study, space, 1, 1)
     assert (row(fewer, 1)["state"], row(fewer, 1)["final_return"]) == ("complete", 2.0)
 
@@ -270,7 +232,8 @@ def test_the_median_pruner_waits_for_five_trials_and_a_quarter_of_the_run(study,
         return trials.report(run)
 
     for number in range(1, 6):
-        assert not reported(number, bad if number == 1 else good)
+        # Eight complete seeds of four trials are not enough to prune the fifth.
+        assert not reported(number, bad if number in (1, 5) else good)
         trials.record(trials.run(number, 1), 0, 1.0, "")
         play(trials, number, 2, 1.0)
     assert not reported(6, bad[:4]) and not reported(6, bad, seed=2)
@@ -281,17 +244,6 @@ def test_the_median_pruner_waits_for_five_trials_and_a_quarter_of_the_run(study,
     assert trials.is_pruned(trials.run(6, 2)) and not trials.is_pruned(trials.run(7, 1))
     assert trials.left() == [(7, 1), (7, 2)] and row(trials, 6)["state"] == "pruned"
     assert [trial.state.name for trial in trials.means().trials] == [*["COMPLETE"] * 5, "PRUNED"]
-
-
-def test_five_complete_seeds_of_fewer_trials_are_not_enough_to_prune(study, space, tmp_path):
-    study.pruner = make_pruner("median", 1000)
-    trials = Trials(study, AnySweep(space, tmp_path), 5, 2, "random", False)
-    for number, seed in trials.left():
-        run = trials.run(number, seed)
-        trials.start(run)
-        write_returns(run, [(frames, float(number < 5)) for frames in range(50, 1001, 50)])
-        assert not trials.report(run)
-        trials.record(run, 0, 1.0, "")
 
 
 def test_returns_are_reported_at_twentieths_of_a_run_and_once(study, space, tmp_path):

@@ -12,12 +12,7 @@ import pytest
 from seed_rl.commands import sweep
 from seed_rl.flags.errors import UsageError
 from seed_rl.flags.flagfile import configs_directory
-from seed_rl.runs import lock
 from seed_rl.sweeps import runner as runners
-from seed_rl.sweeps.runner import Runner
-from seed_rl.sweeps.space import read_space
-from seed_rl.sweeps.study import Trials, load
-from seed_rl.sweeps.trials import Sweep
 
 
 def table(sweeping):
@@ -65,15 +60,21 @@ def test_all_runs_are_played_and_the_table_has_the_best_first(sweeping, capfd):
     assert not list(sweeping.logdir.rglob("*.tmp"))
 
 
-def test_an_extended_sweep_plays_only_what_is_new(sweeping):
+def test_an_extended_sweep_plays_only_what_is_new_and_another_one_is_refused(sweeping):
     assert sweeping("--trials=2") == 0
-    before = [sweeping.runs()[trial, 1] for trial in (1, 2)]
+    kept = [sweeping.runs()[trial, 1] for trial in (1, 2)]
     assert sweeping("--trials=3", "--seeds=2", "--parallel=2") == 0
-    assert [sweeping.runs()[trial, 1] for trial in (1, 2)] == before
+    assert [sweeping.runs()[trial, 1] for trial in (1, 2)] == kept
     assert [[sweeping.starts(t, s) for s in (1, 2)] for t in (1, 2, 3)] == [[1, 1]] * 3
     # A shorter command takes nothing out of the table.
     assert sweeping("--trials=1") == 0
     assert [row["seeds_done"] for row in table(sweeping)] == ["2", "2", "2"]
+    before = sweeping.contents()
+    with pytest.raises(UsageError, match=r"belongs to another sweep \(.*sweep_seed: 1 there, 2 now\)"):
+        sweeping("--trials=1", "--sweep_seed=2")
+    with pytest.raises(UsageError, match=r"\(flags clip_norm: None there, 3.0 now\)"):
+        sweeping("--trials=1", "--clip_norm=3", "--dry_run")
+    assert sweeping.contents() == before
 
 
 def test_a_failed_run_is_shown_left_alone_and_retried_when_asked(sweeping, capfd):
@@ -101,14 +102,22 @@ def test_a_failed_run_is_shown_left_alone_and_retried_when_asked(sweeping, capfd
     assert sweeping.runs()[1, 1].state.name == "COMPLETE"
 
 
-def test_trials_without_a_return_come_last_and_without_any_there_is_no_picture(sweeping):
+def test_trials_without_a_return_come_last_and_a_picture_that_cannot_be_drawn_is_one_line(
+    sweeping, monkeypatch, capsys
+):
+    def no_matplotlib(module, extra):
+        if module == "matplotlib":
+            raise UsageError("The package matplotlib is not installed.")
+
     sweeping.behave(t1s1="fail", t2s1="fail")
     assert sweeping("--trials=2") == 1
     assert sweeping.plotted == []
     assert [row["final_return"] for row in table(sweeping)] == ["", ""]
+    monkeypatch.setattr(sweep, "require_package", no_matplotlib)
     assert sweeping("--trials=3") == 1
     assert [row["trial"] for row in table(sweeping)] == ["3", "1", "2"]
-    assert len(sweeping.plotted) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.endswith("sorted.png: The package matplotlib is not installed.")
 
 
 def test_a_run_stopped_from_outside_goes_on_with_the_next_command(sweeping, capfd):
@@ -122,79 +131,60 @@ def test_a_run_stopped_from_outside_goes_on_with_the_next_command(sweeping, capf
     assert (sweeping.starts(1, 1), sweeping.starts(2, 1)) == (2, 1)
 
 
-def signalled(sweeping, monkeypatch, number, ready):
-    """A sweep of three trials, two at a time, that gets a signal when these runs are there; the lines."""
-    sweep = Sweep(read_space(sweeping.space), sweeping.logdir, 3, 1)
-    lines = []
-
-    def say(line):
-        lines.append(line)
-        if "starts" in line and f"trial {len(ready)} of" in line:
-            files = [sweeping.run(trial, 1) / "ready" for trial in ready]
-            sweeping.wait_until(lambda: all(file.exists() for file in files), files)
-            os.kill(os.getpid(), number)
-
-    with lock.held(sweeping.logdir):
-        trials = Trials(load(sweeping.logdir, sweep.identity), sweep, 3, 1, "random", False)
-        monkeypatch.setattr(runners, "say", say)
-        assert Runner(trials, 2).run() == 128 + number
-    return lines
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_is_passed_on_once_and_leaves_nothing_running(sweeping, number, monkeypatch):
+@pytest.fixture
+def children(sweeping, monkeypatch):
+    """The children of a sweep, which gets the signal `children.number` when the second one is ready."""
     monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_DFL)  # Even under nohup.
-    children = []
-    kept = runners.Child.start
-    monkeypatch.setattr(runners.Child, "start", lambda self: children.append(self) or kept(self))
-    before = getsignal(number)
-    sweeping.behave(t1s1="wait", t2s1="wait")
-    lines = signalled(sweeping, monkeypatch, number, ready=(1, 2))
-    assert getsignal(number) == before
-    assert len(children) == 2 and not any(child.running for child in children)
-    for trial in (1, 2):
-        assert (sweeping.run(trial, 1) / "signals").read_text() == "SIGTERM\n"
-        assert sweeping.runs()[trial, 1].state.name == "RUNNING"
-    assert sweeping.starts(3, 1) == 0
-    assert lines[-2].startswith("stopping; 2 runs may write a checkpoint")
-    assert lines[-1] == "stopped; the same command resumes it."
 
+    class Children(list):
+        number = 0
 
-def test_a_run_that_ends_well_while_the_sweep_stops_is_done(sweeping, monkeypatch):
-    sweeping.behave(t1s1="wait", t2s1="wait")
-    # All frames were played before the signal came.
-    fake = sweeping.space.with_name("fake_main.py")
-    fake.write_text(fake.read_text().replace("frames = 500", "frames = 1000"))
-    signalled(sweeping, monkeypatch, signal.SIGTERM, ready=(1, 2))
-    ends = [sweeping.runs()[trial, 1].user_attrs["end"] for trial in (1, 2)]
-    assert all(end.endswith(" after 1,000 frames") for end in ends)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stopped_sweep_ends_with_the_signals_code_and_the_same_command_completes_it(
-    sweeping, monkeypatch, capfd, number
-):
-    sweeping.behave(t2s1="wait")
-    start = runners.Child.start
+    started, start = Children(), runners.Child.start
 
     def start_and_signal(child):
         start(child)
-        if "trial 2" in child.name:
-            ready = sweeping.run(2, 1) / "ready"
-            sweeping.wait_until(ready.exists, ready)
-            os.kill(os.getpid(), number)
+        started.append(child)
+        if started.number and len(started) == 2:
+            for trial in sweeping.waiting:
+                ready = sweeping.run(trial, 1) / "ready"
+                sweeping.wait_until(ready.exists, str(ready))
+            os.kill(os.getpid(), started.number)
 
     monkeypatch.setattr(runners.Child, "start", start_and_signal)
+    return started
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_is_passed_on_once_and_the_same_command_resumes(sweeping, children, capfd, number):
+    before, children.number, sweeping.waiting = getsignal(number), number, (2,)
+    sweeping.behave(t2s1="wait")
     assert sweeping("--trials=3") == 128 + number
+    assert getsignal(number) == before
+    assert len(children) == 2 and not any(child.running for child in children)
+    assert (sweeping.run(2, 1) / "signals").read_text() == "SIGTERM\n"
     assert [(row["seeds_done"], row["state"]) for row in table(sweeping)] == [
         ("1", "complete"),
         ("0", "running"),
     ]
-    assert sweeping.plotted == [] and capfd.readouterr().out == ""
-    monkeypatch.setattr(runners.Child, "start", start)
+    said = capfd.readouterr()
+    assert sweeping.plotted == [] and said.out == ""
+    *_, stopping, stopped = said.err.splitlines()
+    assert "stopping; 1 run may write a checkpoint" in stopping
+    assert stopped == "seed_rl: stopped; the same command resumes it."
     sweeping.behave()
     assert sweeping("--trials=3") == 0
     assert [sweeping.starts(trial, 1) for trial in (1, 2, 3)] == [1, 2, 1]
+
+
+def test_runs_that_end_well_while_the_sweep_stops_are_done(sweeping, children):
+    children.number, sweeping.waiting = signal.SIGTERM, (1, 2)
+    sweeping.behave(t1s1="wait", t2s1="wait")
+    # All frames were played before the signal came.
+    fake = sweeping.space.with_name("fake_main.py")
+    fake.write_text(fake.read_text().replace("frames = 500", "frames = 1000"))
+    assert sweeping("--trials=3", "--parallel=2") == 128 + signal.SIGTERM
+    ends = [sweeping.runs()[trial, 1].user_attrs["end"] for trial in (1, 2)]
+    assert all(end.endswith(" after 1,000 frames") for end in ends)
 
 
 def test_a_trial_that_falls_behind_is_pruned_with_all_of_its_runs(sweeping, monkeypatch, capfd):
@@ -246,28 +236,16 @@ def test_a_dry_run_prints_what_is_left_and_writes_nothing(sweeping, capsys):
         f" -m fake_main {preset} --environment=catch --agent=vtrace " in lines[0]
         and "--clip_norm=3" in lines[0]
     )
+    (sweeping.space.parent / "mine.flags").write_text("--learning_rate=7\n--clip_norm=5\n")
+    mine = f"--flagfile={sweeping.space.parent / 'mine.flags'}"
+    assert sweeping("--trials=1", mine, "--dry_run") == 0
+    assert f"{mine} --learning_rate=0.00" in capsys.readouterr().out  # It gives way to the space.
     assert sweeping("--trials=1", "--clip_norm=3") == 0
     before = sweeping.contents()
     capsys.readouterr()
     assert sweeping("--trials=2", "--dry_run", "--clip_norm=3") == 0
     assert capsys.readouterr().out.splitlines() == lines[1:]
     assert sweeping.contents() == before
-
-
-def test_another_space_seed_or_flag_is_refused_and_nothing_is_touched(sweeping):
-    assert sweeping("--trials=1") == 0
-    before = sweeping.contents()
-    with pytest.raises(UsageError, match=r"belongs to another sweep \(.*sweep_seed: 1 there, 2 now\)"):
-        sweeping("--trials=1", "--sweep_seed=2")
-    with pytest.raises(UsageError, match=r"\(flags clip_norm: None there, 3.0 now\)"):
-        sweeping("--trials=1", "--clip_norm=3", "--dry_run")
-    assert sweeping.contents() == before
-
-
-def test_a_flagfile_of_the_command_line_gives_way_to_the_space(sweeping, tmp_path, capsys):
-    (tmp_path / "mine.flags").write_text("--learning_rate=7\n--clip_norm=5\n")
-    assert sweeping("--trials=1", f"--flagfile={tmp_path / 'mine.flags'}", "--dry_run") == 0
-    assert f"--flagfile={tmp_path / 'mine.flags'} --learning_rate=0.00" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -286,14 +264,3 @@ def test_bad_use_is_refused_before_anything_is_written(sweeping, args, words):
         sweeping(*args)
     assert words in str(caught.value)
     assert not sweeping.logdir.exists()
-
-
-def test_a_picture_that_cannot_be_drawn_is_one_line(sweeping, monkeypatch, capsys):
-    def no_matplotlib(module, extra):
-        if module == "matplotlib":
-            raise UsageError("The package matplotlib is not installed.")
-
-    monkeypatch.setattr(sweep, "require_package", no_matplotlib)
-    assert sweeping("--trials=1") == 0
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last.endswith("sorted.png: The package matplotlib is not installed.")

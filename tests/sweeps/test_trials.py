@@ -1,3 +1,5 @@
+"""Values that trials draw, and the commands of their runs; also of the spaces in configs/sweeps."""
+
 import sys
 from pathlib import Path
 
@@ -6,6 +8,7 @@ import pytest
 from seed_rl.flags.errors import UsageError
 from seed_rl.flags.flagfile import configs_directory
 from seed_rl.launch.plan import resolve_run
+from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.sweeps.space import read_space
 from seed_rl.sweeps.trials import Sweep, draw
 
@@ -61,6 +64,17 @@ def test_a_run_is_a_command_of_the_launcher(tmp_path):
     ]
     assert run.log == tmp_path / "sweep" / "trial_002" / "seed_2.log"
     assert not (tmp_path / "sweep").exists()
+    # Flagfiles that are named leave no room for a preset.
+    assert sweep.flagfiles == [tmp_path / "preset.flags", Path("/dev/null")]
+    text = SPACE.replace("flagfile: preset.flags\n", "")
+    assert made(tmp_path, "--flagfile=/dev/null", text=text).flagfiles == [Path("/dev/null")]
+    # The command line wins over the file, and a value that is drawn over both.
+    sweep = made(tmp_path, "--total_environment_frames=77", "--agent=r2d2", "--burn_in=0")
+    assert [sweep.run(1, 1, drawn).total_frames for drawn in ({}, {"total_environment_frames": 1e3})] == [
+        77,
+        1000,
+    ]
+    assert sweep.identity["agent"] == "r2d2"
 
 
 def test_a_space_without_a_flagfile_gets_the_launchers_preset(tmp_path):
@@ -75,13 +89,6 @@ def test_a_space_without_a_flagfile_gets_the_launchers_preset(tmp_path):
     # The launcher's settings of the command equal those that were checked.
     found = resolve_run(run.command[3:])
     assert (found.preset, found.values["total_environment_frames"]) == (None, run.total_frames)
-
-
-def test_flagfiles_that_are_named_leave_no_room_for_a_preset(tmp_path):
-    sweep = made(tmp_path, "--flagfile=/dev/null")
-    assert sweep.flagfiles == [tmp_path / "preset.flags", Path("/dev/null")]
-    text = SPACE.replace("flagfile: preset.flags\n", "")
-    assert made(tmp_path, "--flagfile=/dev/null", text=text).flagfiles == [Path("/dev/null")]
 
 
 def test_the_identity_says_what_every_run_has_and_no_more(tmp_path):
@@ -104,29 +111,26 @@ def test_the_identity_says_what_every_run_has_and_no_more(tmp_path):
     }
 
 
-def test_the_command_line_wins_over_the_file(tmp_path):
-    sweep = made(tmp_path, "--total_environment_frames=77", "--agent=r2d2", "--burn_in=0")
-    assert sweep.run(1, 1, {}).total_frames == 77
-    assert sweep.run(1, 1, {"total_environment_frames": 1e3}).total_frames == 1000
-    assert sweep.identity["agent"] == "r2d2"
-
-
 @pytest.mark.parametrize(
-    ("old", "new", "words"),
+    ("old", "new", "argument", "words"),
     [
-        ("catch", "chess", "--environment=chess is not valid; choose one of"),
-        ("flagfile: preset", "flagfile: none", "cannot be read"),
-        ("normalize_", "normalise_", "did you mean --normalize_observations"),
-        (
-            "unroll_",
-            "unrol_",
-            "space.yaml: Unknown flag --unrol_length for environment catch and agent",
-        ),
-        ("choice: [10", "uniform: [10", "it must be a whole number"),
+        ("catch", "chess", "", "--environment=chess is not valid; choose one of"),
+        ("flagfile: preset", "flagfile: none", "", "cannot be read"),
+        ("normalize_", "normalise_", "", "did you mean --normalize_observations"),
+        ("unroll_", "unrol_", "", "space.yaml: Unknown flag --unrol_length for environment catch and agent"),
+        ("choice: [10", "uniform: [10", "", "it must be a whole number"),
+        ("", "", "--environment=socker", "--environment=socker is not valid; choose one of: "),
+        ("", "", "--learning_rate=1", "--learning_rate=1 is also drawn in "),
+        ("", "", "--seed=3", "--seed=3 cannot be set in a sweep: --seeds=K gives the seeds 1 to K"),
+        ("", "", "--server_address=unix:/s", "cannot be set in a sweep: each run has its own"),
+        ("", "", "--batch_sise=4", "Unknown flag --batch_sise"),
     ],
 )
-def test_whatever_the_launcher_would_refuse_is_refused_before_anything_starts(tmp_path, old, new, words):
-    assert words in refusal(tmp_path, text=SPACE.replace(old, new))
+def test_what_the_launcher_would_refuse_is_refused_before_anything_starts(
+    tmp_path, old, new, argument, words
+):
+    text = SPACE.replace(old, new) if old else SPACE
+    assert words in refusal(tmp_path, *filter(None, [argument]), text=text)
 
 
 def test_a_bad_value_is_found_in_whichever_trial_it_is(tmp_path):
@@ -136,19 +140,6 @@ def test_a_bad_value_is_found_in_whichever_trial_it_is(tmp_path):
     assert 1 < first < 100
     assert refusal(tmp_path, text=text, trials=100).startswith(f"Trial {first} of ")
     made(tmp_path, text=text, trials=first - 1)
-
-
-@pytest.mark.parametrize(
-    ("argument", "words"),
-    [
-        ("--learning_rate=1", "--learning_rate=1 is also drawn in "),
-        ("--seed=3", "--seed=3 cannot be set in a sweep: --seeds=K gives the seeds 1 to K"),
-        ("--server_address=unix:/s", "cannot be set in a sweep: each run has its own"),
-        ("--batch_sise=4", "Unknown flag --batch_sise"),
-    ],
-)
-def test_flags_that_are_not_for_the_command_line_are_refused(tmp_path, argument, words):
-    assert words in refusal(tmp_path, argument)
 
 
 def test_values_are_inside_their_ranges_and_all_of_them_come_up(space):
@@ -170,3 +161,25 @@ def test_a_draw_depends_on_the_seed_and_the_number_only(space, sampler):
     drawn = [draw(space, seed, trial, sampler) for seed in (1, 2) for trial in (1, 2, 77)]
     assert [draw(space, seed, trial, sampler) for seed in (1, 2) for trial in (1, 2, 77)] == drawn
     assert len({tuple(values.items()) for values in drawn}) == 6
+
+
+DIRECTORY = configs_directory() / "sweeps"
+
+
+@pytest.mark.parametrize("path", sorted(DIRECTORY.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_run_has_the_values_that_are_drawn_and_the_flags_of_its_space(path, tmp_path):
+    space = read_space(path)
+    sweep = Sweep(space, tmp_path / "new", 8, 1)
+    assert sweep.flagfiles == [space.flagfile]
+    for trial in range(1, 9):
+        values = draw(space, 1, trial)
+        run = sweep.run(trial, 1, values)
+        # As the launcher reads the command.
+        line = resolve_run(run.command[3:])
+        assert (line.environment, line.agent, line.preset) == (space.environment, space.agent, None)
+        agent, environment = line.agent_config(), line.environment_config()
+        learner = line.read(LearnerConfig, num_envs=1, logdir="", server_address="")
+        assert learner.total_environment_frames == run.total_frames
+        everything = {**agent.to_dict(), **learner.to_dict(), **environment.to_dict()}
+        drawn = values | space.flags
+        assert {name: everything[name] for name in drawn} == drawn
