@@ -7,6 +7,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 setup_venv "$TEST_EXTRAS"
 "$VENV_PYTHON" -m ruff check .
 "$VENV_PYTHON" -m ruff format --check .
-"$VENV_PYTHON" -m mypy seed_rl gcp # TensorFlow itself has no types.
+"$VENV_PYTHON" -m mypy seed_rl gcp benchmarks # TensorFlow itself has no types.
 # Three at a time, on as few as two cores: many tests spend their time waiting for processes.
 exec "$VENV_PYTHON" -m pytest --numprocesses=3 "$@"

@@ -1,28 +1,25 @@
 """Cost of 10^9 environment frames with SEED and with IMPALA, by the results of benchmarks.impala.
 
-The price of a core is that of gcp/prices.yaml, with its date, or with --prices=paper that of SEED RL's Table
-3; --core_price sets another one. Actors and learner both run on such cores here, so what they cost are their
-CPU seconds. Traffic within a zone costs nothing. A balanced cluster has so many actor cores for each core of
-the learner as the column `balanced` says. The last lines say at which width of the network central inference
-begins to be cheaper (SEED RL, section 4.4.1, Tables 4 and 5).
+The price of a core is that of gcp/prices.yaml, with its date; --core_price sets another one. Actors and
+learner both run on such cores here, so what they cost are their CPU seconds. Traffic within a zone costs
+nothing. A balanced cluster has so many actor cores for each core of the learner as the column `balanced`
+says. The last lines say at which width of the network central inference begins to be cheaper (SEED RL,
+section 4.4.1, Tables 4 and 5).
 """
 
 import dataclasses
 import itertools
 import json
 import math
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 
 from benchmarks.harness import medians, print_result, print_table
 from benchmarks.impala import WAYS
 from seed_rl.files import read_yaml
 from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.errors import UsageError, run_main
+from seed_rl.flags.errors import UsageError
 from seed_rl.options import Options, option
-from seed_rl.paper import tables
 
 _PRICES = Path(__file__).parents[1] / "gcp" / "prices.yaml"
 _FAMILY = "n1-standard-"
@@ -37,18 +34,15 @@ class CostConfig(Options):
     """Settings of the comparison of costs."""
 
     measured: str = option("runs/impala.json", "What benchmarks.impala has written.", is_path=True)
-    prices: str = option(
-        "today",
-        "today: gcp/prices.yaml, of the date that it names. paper: SEED RL's Table 3, of September 2019.",
-        choices=("today", "paper"),
-    )
-    core_price: float | None = option(None, "US dollars for a CPU core and an hour; overrides both.", above=0)
+    core_price: float | None = option(None, "US dollars for a CPU core and an hour.", above=0)
 
 
 def main(argv: list[str]) -> int:
     """Prints the costs and the widths at which they are equal."""
     config, _ = parse_options(argv, __doc__ or "", CostConfig)
-    measured, price = read(Path(config.measured)), _price(config)
+    measured, price = read(Path(config.measured)), config.core_price
+    if price is None:
+        price = read_yaml(_PRICES)["machines"][_FAMILY]
     rows, result = [], {}
     for (case, way), figures in measured.items():
         # So many cores are busy at 1,000 frames/s.
@@ -68,22 +62,9 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _price(config: CostConfig) -> float:
-    if config.core_price is not None:
-        return config.core_price
-    if config.prices == "paper":
-        return _paper_prices()["CPU core"]
-    return read_yaml(_PRICES)["machines"][_FAMILY]
-
-
 def dollars_per_billion(dollars_per_hour: float, frames_per_second: float) -> float:
     """The cost of 10^9 environment frames at a speed."""
     return dollars_per_hour * 1e9 / (3600 * frames_per_second)
-
-
-def _paper_prices() -> dict[str, float]:
-    """SEED RL's Table 3: US dollars per hour by resource."""
-    return {row.resource: row.dollars_per_hour for row in tables.read("seed/table_3")}
 
 
 def read(path: Path) -> dict[tuple[str, str], dict[str, float]]:
@@ -92,18 +73,17 @@ def read(path: Path) -> dict[tuple[str, str], dict[str, float]]:
     Raises:
       UsageError: there are none.
     """
+    rounds: dict[tuple[str, str], list[dict[str, float]]] = {}
     try:
-        runs: dict[str, dict[str, float]] = json.loads(path.read_text())
-        keys = dict.fromkeys(tuple(key.split("/")[:2]) for key in runs)
-        found = {}
-        for case, way in keys:
-            rounds = [figures for key, figures in runs.items() if key.startswith(f"{case}/{way}/")]
-            found[case, way] = medians(rounds)
+        for key, figures in json.loads(path.read_text()).items():
+            case, way = key.split("/")[:2]
+            rounds.setdefault((case, way), []).append(figures)
+        found = {key: medians(several) for key, several in rounds.items()}
         if not found:
             raise ValueError("it is empty")
     except (OSError, ValueError, AttributeError, LookupError, TypeError) as error:
         raise UsageError(
-            f"{path} has no results of benchmarks.impala ({error}); run python -m benchmarks.impala first."
+            f"{path} has no results of benchmarks.impala ({error}); run python -m benchmarks impala first."
         ) from None
     return found
 
@@ -134,15 +114,3 @@ def break_even(measured: Measured, way: str) -> str:
             cheaper = "from" if ratios[high] >= 1 else "up to"
             return f"{head} central inference is cheaper {cheaper} width {width:.1f}."
     raise AssertionError("some ratios are below 1 and some are not")
-
-
-def paper_dollars(row: SimpleNamespace) -> tuple[float, float]:
-    """Dollars for actors and learner by Table 3's prices, in a row of SEED RL's Tables 4, 5 and 12."""
-    prices = _paper_prices()
-    cpus, accelerators = row.cpus * prices["CPU core"], row.accelerators * prices[row.accelerator]
-    speed = row.frames_per_second
-    return dollars_per_billion(cpus, speed), dollars_per_billion(accelerators, speed)
-
-
-if __name__ == "__main__":
-    run_main(main, sys.argv)

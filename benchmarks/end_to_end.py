@@ -19,16 +19,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import (
-    check_names,
-    medians,
-    part_rates,
-    print_result,
-    print_table,
-    steady_run,
-)
+from benchmarks.harness import check_names, medians, print_result, print_table, steady_run
+from benchmarks.parts import part_rates
 from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.errors import run_main
 from seed_rl.launch.plan import LocalConfig, resolve_run
 from seed_rl.options import Options, option
 
@@ -37,48 +30,32 @@ GOAL = 0.85
 RUN_FLAGS = (f"--flagfile={Path(__file__).with_suffix('.flags')}",)
 
 _TRANSITIONS = (
-    "--batch_size=32",
-    "--replay_ratio=8",
-    "--replay_buffer_size=50000",
-    "--replay_buffer_min_size=2000",
-    "--num_eval_envs=0",
+    "--batch_size=32 --replay_ratio=8 --replay_buffer_size=50000 --replay_buffer_min_size=2000 "
+    "--num_eval_envs=0"
 )
+_RAINBOW = (
+    "--n_steps=3 --double --dueling --torso_units=0 --head_size=512 --exploration=noisy "
+    "--distribution=categorical --v_min=-10 --v_max=10 --priority_exponent=0.5 "
+    "--importance_sampling_exponent=0.4"
+)
+_R2D2 = "--lstm_size=512 --unroll_length=80 --burn_in=40 --batch_size=8"
 
 VARIANTS = {
-    "feed_forward": ("--lstm_size=0",),
-    "lstm": ("--lstm_size=256",),
-    "r2d2": (
-        "--agent=r2d2",
-        "--lstm_size=512",
-        "--unroll_length=80",
-        "--burn_in=40",
-        "--batch_size=8",
-        "--replay_buffer_size=2000",
-        "--replay_buffer_min_size=70",
-    ),
-    "appo": ("--agent=appo", "--lstm_size=0"),
-    "ppo": ("--agent=ppo", "--lstm_size=0", "--unroll_length=20", "--batch_size=16", "--epochs=3"),
-    "pqn": ("--agent=pqn", "--unroll_length=20", "--batch_size=16", "--epochs=2"),
-    "a2c": ("--agent=a2c", "--lstm_size=0", "--unroll_length=5", "--batch_size=64"),
-    "dqn": ("--agent=dqn", *_TRANSITIONS),
-    "rainbow": (
-        "--agent=dqn",
-        *_TRANSITIONS,
-        "--n_steps=3",
-        "--double",
-        "--dueling",
-        "--torso_units=0",
-        "--head_size=512",
-        "--exploration=noisy",
-        "--distribution=categorical",
-        "--v_min=-10",
-        "--v_max=10",
-        "--priority_exponent=0.5",
-        "--importance_sampling_exponent=0.4",
-    ),
-    # Each of the two actors acts for its own environments.
-    "actor": ("--inference=actor", "--lstm_size=0", "--inference_batch_size=16"),
-    "sac": ("--agent=sac", *_TRANSITIONS),
+    name: tuple(flags.split())
+    for name, flags in {
+        "feed_forward": "--lstm_size=0",
+        "lstm": "--lstm_size=256",
+        "r2d2": f"--agent=r2d2 {_R2D2} --replay_buffer_size=2000 --replay_buffer_min_size=70",
+        "appo": "--agent=appo --lstm_size=0",
+        "ppo": "--agent=ppo --lstm_size=0 --unroll_length=20 --batch_size=16 --epochs=3",
+        "pqn": "--agent=pqn --unroll_length=20 --batch_size=16 --epochs=2",
+        "a2c": "--agent=a2c --lstm_size=0 --unroll_length=5 --batch_size=64",
+        "dqn": f"--agent=dqn {_TRANSITIONS}",
+        "rainbow": f"--agent=dqn {_TRANSITIONS} {_RAINBOW}",
+        # Each of the two actors acts for its own environments.
+        "actor": "--inference=actor --lstm_size=0 --inference_batch_size=16",
+        "sac": f"--agent=sac {_TRANSITIONS}",
+    }.items()
 }
 
 
@@ -100,7 +77,7 @@ class EndToEndConfig(Options):
 
 
 def main(argv: list[str]) -> int:
-    """Measures each variant and its parts, and prints the ratios and the memory."""
+    """Measures each variant and its parts, and prints the ratios."""
     config, rest = parse_options(argv, __doc__ or "", EndToEndConfig, pass_through=True)
     results: dict[str, Any] = {}
     for variant in config.variants.split(","):
@@ -109,13 +86,11 @@ def main(argv: list[str]) -> int:
         line.read(LocalConfig)
         repeats = line.environment_config().num_action_repeats
         rounds = [_round(config, run_flags, repeats) for _ in range(config.rounds)]
-        memory = [figures.pop("memory_mib") for figures in rounds]
         results[variant] = {
             "ratio": statistics.median(
                 r["frames_per_second"] / r["ceiling_frames_per_second"] for r in rounds
             ),
             **medians(rounds),
-            "memory_mib": memory,
         }
         print(f"{variant}: {results[variant]['ratio']:.2f} of the ceiling", file=sys.stderr, flush=True)
     _print(config, results, rest)
@@ -125,35 +100,20 @@ def main(argv: list[str]) -> int:
 def _round(config: EndToEndConfig, run_flags: Sequence[str], repeats: int) -> dict[str, Any]:
     """Measures parts, run, and parts again, because the machine's speed drifts: figures by name."""
     before = _all_parts(config, run_flags)
-    run = _run(config, run_flags)
+    run = steady_run(run_flags, config.warm_up_secs, config.seconds)
     after = _all_parts(config, run_flags)
     rates = {name: statistics.fmean((before[name], after[name])) for name in before}
-    ceiling = repeats / sum(1 / rate for rate in rates.values())
-    parts = {f"{name}_agent_steps_per_second": rate for name, rate in rates.items()}
-    return {**parts, "ceiling_frames_per_second": ceiling, **run}
+    return {
+        **{f"{name}_agent_steps_per_second": rate for name, rate in rates.items()},
+        "ceiling_frames_per_second": repeats / sum(1 / rate for rate in rates.values()),
+        "frames_per_second": run.frames_per_second,
+    }
 
 
 def _all_parts(config: EndToEndConfig, run_flags: Sequence[str]) -> dict[str, float]:
-    return {
-        **part_rates("environment", config.part_secs, run_flags),
-        **part_rates("inference,training", config.part_secs, run_flags),
-    }
-
-
-def _run(config: EndToEndConfig, run_flags: Sequence[str]) -> dict[str, Any]:
-    """A training run: its speed after the warm-up, the figures of inference, and memory."""
-    run = steady_run(run_flags, config.warm_up_secs, config.seconds)
-    names = (
-        "inference_latency_p50_ms",
-        "inference_latency_p99_ms",
-        "inference_batch_size",
-        "policy_lag_first_updates",
-    )
-    return {
-        "frames_per_second": run.frames_per_second,
-        **{name: run.last[name] for name in names if name in run.last},
-        "memory_mib": run.memory_mib,
-    }
+    names = ("environment", "inference,training")
+    found = [part_rates(several, config.part_secs, run_flags) for several in names]
+    return {**found[0], **found[1]}
 
 
 def _print(config: EndToEndConfig, results: Mapping[str, Any], rest: Sequence[str]) -> None:
@@ -165,32 +125,11 @@ def _print(config: EndToEndConfig, results: Mapping[str, Any], rest: Sequence[st
     if rest:
         title += f"; {' '.join(rest)}"
     print_table(title, ["variant", *parts, "ceiling frames/s", "run frames/s", "ratio"], rows)
-    rows = [
-        [variant, index + 1, name, before[name], after[name], _growth(before[name], after[name])]
-        for variant, result in results.items()
-        for index, (before, after) in enumerate(result["memory_mib"])
-        for name in before
-        if name in after
-    ]
-    columns = ["variant", "round", "process", "after warm-up", "at the end", "growth %"]
-    print_table("Resident memory, MiB", columns, rows)
-    growth = {variant: max(row[-1] for row in rows if row[0] == variant) for variant in results}
     print_result(
         {
             "benchmark": "end_to_end",
             "goal": GOAL,
             "ratios": {variant: result["ratio"] for variant, result in results.items()},
-            "lowest_ratio": min(result["ratio"] for result in results.values()),
-            "largest_memory_growth_percent": growth,
             "figures": results,
         }
     )
-
-
-def _growth(before: float, after: float) -> float:
-    """The growth in percent."""
-    return 100 * (after - before) / before
-
-
-if __name__ == "__main__":
-    run_main(main, sys.argv)

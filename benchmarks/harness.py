@@ -12,14 +12,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import psutil
 
 from seed_rl.flags.errors import UsageError
-from seed_rl.launch.child import ONE_THREAD, Child
+from seed_rl.launch.child import Child
 from seed_rl.launch.watch import ChildEnded, Tick, Watch
 from seed_rl.metrics.curves import read_periods
-from seed_rl.types import ArraySpec
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -31,20 +29,14 @@ def check_names(flag: str, names: str, valid: Sequence[str]) -> None:
     """Raises ValueError unless `names`, the value of `--flag`, is a comma-separated list of valid names."""
     if not set(names.split(",")) <= set(valid):
         raise ValueError(f"--{flag}={names} is not valid; choose from: {', '.join(valid)}.")
-    _check_unique(flag, names.split(","))
 
 
 def check_counts(flag: str, counts: str) -> None:
-    """Raises ValueError unless `counts`, the value of `--flag`, is a list of numbers from 1 on."""
-    if not all(re.fullmatch("0*[1-9][0-9]*", count) for count in counts.split(",")):
+    """Raises ValueError unless `counts`, the value of `--flag`, is a list of different numbers from 1 on."""
+    if not all(re.fullmatch("[1-9][0-9]*", count) for count in counts.split(",")):
         raise ValueError(f"--{flag}={counts} is not valid; write it like 1,8,32.")
-    _check_unique(flag, [int(count) for count in counts.split(",")])
-
-
-def _check_unique(flag: str, values: Sequence[Any]) -> None:
-    twice = next((value for value in values if values.count(value) > 1), None)
-    if twice is not None:
-        raise ValueError(f"--{flag} has {twice} twice; name it once.")
+    if len(set(counts.split(","))) < len(counts.split(",")):
+        raise ValueError(f"--{flag}={counts} has a number twice; name it once.")
 
 
 def make_directory(flag: str, path: str) -> None:
@@ -56,19 +48,16 @@ def make_directory(flag: str, path: str) -> None:
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path).close()
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise UsageError(f"--{flag}={path} cannot be used ({why}); name another directory.") from None
+    except OSError as error:
+        raise UsageError(
+            f"--{flag}={path} cannot be used ({error.strerror}); name another directory."
+        ) from None
 
 
 def module_child(module: str, *args: str, log: Path, env: Mapping[str, str] | None = None) -> Child:
-    """A child process that runs `python -m MODULE ARGS`; not started yet.
+    """A child process that runs `python -m MODULE ARGS` of this checkout; not started yet.
 
-    Args:
-      module: found from the project's root, whatever the current directory is.
-      *args: the arguments.
-      log: where its output goes.
-      env: environment variables, in addition to those of this process.
+    Its output goes to `log`, and `env` is added to the environment variables of this process.
     """
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     variables = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1", **(env or {})}
@@ -90,16 +79,10 @@ def running(children: Sequence[Child]) -> Iterator[None]:
 def wait_until(
     condition: Callable[[], bool], children: Sequence[Child], timeout_secs: float, what: str
 ) -> None:
-    """Waits for a condition.
-
-    Args:
-      condition: polled until it holds.
-      children: processes that must not fail meanwhile.
-      timeout_secs: longest wait.
-      what: the condition in words, for the errors.
+    """Polls a condition, `what` in words, until it holds.
 
     Raises:
-      RuntimeError: a child failed.
+      RuntimeError: a child failed meanwhile.
       TimeoutError: it took too long.
     """
     deadline = time.monotonic() + timeout_secs
@@ -114,29 +97,9 @@ def wait_until(
 
 
 def finish(children: Sequence[Child], timeout_secs: float) -> None:
-    """Waits until all children have exited with 0.
-
-    Raises:
-      RuntimeError: one failed.
-      TimeoutError: one did not end.
-    """
-    wait_until(
-        lambda: all(child.poll() == 0 for child in children), children, timeout_secs, _end_of(children)
-    )
-
-
-def end(children: Sequence[Child], grace_secs: float) -> None:
-    """Sends SIGTERM to the children, and kills those that do not end.
-
-    Raises:
-      TimeoutError: one had to be killed.
-    """
-    if not Watch([child for child in children if child.running]).end(children, grace_secs):
-        raise TimeoutError(f"No {_end_of(children)} within {grace_secs:g} s.")
-
-
-def _end_of(children: Sequence[Child]) -> str:
-    return "end of " + ", ".join(child.name for child in children)
+    """Waits until all children have exited with 0; see `wait_until` for the errors."""
+    names = ", ".join(child.name for child in children)
+    wait_until(lambda: all(c.poll() == 0 for c in children), children, timeout_secs, f"end of {names}")
 
 
 def log_end(child: Child) -> str:
@@ -146,16 +109,16 @@ def log_end(child: Child) -> str:
 
 
 def result_of(
-    module: str, *args: str, timeout_secs: float, env: Mapping[str, str] | None = None
+    name: str, *args: str, timeout_secs: float, env: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Runs `python -m MODULE ARGS` in a process of its own; returns the JSON object that it prints last.
+    """Runs a benchmark in a process of its own; returns the JSON object that it prints last.
 
     Raises:
       RuntimeError: it failed.
       TimeoutError: it took longer than this, plus the time that a start may take.
     """
     with tempfile.TemporaryDirectory(prefix="seed_rl_benchmark_") as directory:
-        child = module_child(module, *args, log=Path(directory) / "log", env=env)
+        child = module_child("benchmarks", name, *args, log=Path(directory) / "log", env=env)
         with running([child]):
             finish([child], _START_TIMEOUT_SECS + timeout_secs)
         return json.loads((Path(directory) / "log").read_text().rstrip().rpartition("\n")[2])
@@ -171,14 +134,8 @@ class LocalRun:
 
     actor_logs: Sequence[str] = ()
 
-    def __init__(self, run_flags: Sequence[str], begins_with: str = "updates"):
-        """Prepares a run.
-
-        Args:
-          run_flags: flags of `seed_rl train`; `--logdir` is set here.
-          begins_with: the figure that is above 0 from when `metrics` has figures.
-        """
-        self._begins_with = begins_with
+    def __init__(self, run_flags: Sequence[str]):
+        """Prepares a run with these flags of `seed_rl train`; `--logdir` is set here."""
         self._flags = [flag for flag in run_flags if not flag.startswith("--logdir=")]
 
     def __enter__(self) -> "LocalRun":
@@ -193,7 +150,8 @@ class LocalRun:
 
     def __exit__(self, *_: Any) -> None:
         try:
-            end([self._child], _STOP_SECS)
+            if self._child.running and not Watch([self._child]).end([self._child], _STOP_SECS):
+                raise TimeoutError(f"The run did not end within {_STOP_SECS:g} s.")
             logs = sorted(self.logdir.glob("actor_*.log"))
             self.actor_logs = [log.read_text(errors="replace") for log in logs]
         finally:
@@ -204,8 +162,8 @@ class LocalRun:
         wait_until(condition, [self._child], timeout_secs, what)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The figures so far, one dict per period; none before the first update, or what it begins with."""
-        return [line for line in read_metrics(self.logdir) if line[self._begins_with] > 0]
+        """The figures so far, one dict per period; none before the first update."""
+        return [line for line in read_metrics(self.logdir) if line["updates"] > 0]
 
     def memory_mib(self) -> dict[str, float]:
         """Resident memory of `learner` and each `actor N`, in MiB."""
@@ -214,73 +172,42 @@ class LocalRun:
         with contextlib.suppress(psutil.NoSuchProcess):
             for process in psutil.Process(self._child.pid).children(recursive=True):
                 with contextlib.suppress(psutil.Error):
-                    name = _role(process.cmdline())
-                    if name:
-                        found[name] = process.memory_info().rss / 2**20
+                    command = process.cmdline()
+                    names = [f"actor {arg[7:]}" for arg in command if arg.startswith("--task=")]
+                    if names := ["learner"] if "learner" in command else names:
+                        found[names[0]] = process.memory_info().rss / 2**20
         return dict(sorted(found.items(), key=lambda item: (item[0] != "learner", item[0])))
 
 
 class SteadyRun(NamedTuple):
-    """The measured part of a run, after its warm-up.
+    """The measured part of a run: the figures of the warm-up's last period and of all later ones.
 
-    Attributes:
-      first: the figures of the period that ended with the warm-up.
-      memory_mib: resident memory at the end of that period and of the last one, by process.
-      periods: the figures of all later periods.
-      actor_logs: see `LocalRun`.
+    `actor_logs` are those of `LocalRun`.
     """
 
     first: dict[str, Any]
-    memory_mib: list[dict[str, float]]
     periods: list[dict[str, Any]]
     actor_logs: Sequence[str]
 
     @property
-    def last(self) -> dict[str, Any]:
-        """The figures of the last period."""
-        return self.periods[-1]
-
-    @property
     def frames_per_second(self) -> float:
         """Environment frames per second between the two."""
-        return self.rate("env_frames")
-
-    def rate(self, name: str) -> float:
-        """Growth per second, between the two, of a figure that counts."""
-        return (self.last[name] - self.first[name]) / (self.last["seconds"] - self.first["seconds"])
+        frames, seconds = (self.periods[-1][name] - self.first[name] for name in ("env_frames", "seconds"))
+        return frames / seconds
 
 
-def steady_run(
-    run_flags: Sequence[str], warm_up_secs: float, seconds: float, begins_with: str = "updates"
-) -> SteadyRun:
-    """Runs training, lets it warm up after its first update, and measures the given number of seconds.
-
-    `begins_with` is another figure for which to wait, see `LocalRun`.
-    """
-    with LocalRun(run_flags, begins_with) as run:
-        run.wait_until(lambda: bool(run.metrics()), _START_TIMEOUT_SECS, f"first of its {begins_with}")
+def steady_run(run_flags: Sequence[str], warm_up_secs: float, seconds: float) -> SteadyRun:
+    """Runs training, lets it warm up after its first update, and measures the given number of seconds."""
+    with LocalRun(run_flags) as run:
+        run.wait_until(lambda: bool(run.metrics()), _START_TIMEOUT_SECS, "first update")
         warm = run.metrics()[0]["seconds"] + warm_up_secs
         patience = warm_up_secs + seconds + 60
         run.wait_until(lambda: run.metrics()[-1]["seconds"] >= warm, patience, "end of the warm-up")
-        first, memory = run.metrics()[-1], [run.memory_mib()]
+        first = run.metrics()[-1]
         end = first["seconds"] + seconds
         run.wait_until(lambda: run.metrics()[-1]["seconds"] >= end, patience, "end of the run")
         periods = [line for line in run.metrics() if line["seconds"] > first["seconds"]]
-        memory.append(run.memory_mib())
-    return SteadyRun(first, memory, periods, run.actor_logs)
-
-
-def part_rates(names: str, seconds: float, run_flags: Sequence[str]) -> dict[str, float]:
-    """Agent steps/s of parts of a run (`benchmarks.parts`), each alone, measured in a separate process."""
-    env = ONE_THREAD if names == "environment" else {}
-    return result_of("benchmarks.parts", str(seconds), names, *run_flags, timeout_secs=4 * seconds, env=env)
-
-
-def _role(command: Sequence[str]) -> str | None:
-    if "learner" in command:
-        return "learner"
-    task = next((arg.removeprefix("--task=") for arg in command if arg.startswith("--task=")), None)
-    return None if task is None else f"actor {task}"
+    return SteadyRun(first, periods, run.actor_logs)
 
 
 def read_metrics(logdir: Path) -> list[dict[str, Any]]:
@@ -297,25 +224,12 @@ def medians(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Prints a table; numbers are rounded and right-aligned."""
-    cells = [[_cell(value) for value in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
-    print(f"\n{title}\n")
-    print("  ".join(name.ljust(width) for name, width in zip(columns, widths, strict=True)).rstrip())
-    print("  ".join("-" * width for width in widths))
-    for row, texts in zip(rows, cells, strict=True):
-        pads = [str.ljust if isinstance(value, str) else str.rjust for value in row]
-        line = "  ".join(pad(text, width) for pad, text, width in zip(pads, texts, widths, strict=True))
-        print(line.rstrip(), flush=True)
-
-
-def print_markdown(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Prints a table for the docs."""
-    print(f"\n{markdown(columns, rows)}", end="", flush=True)
+    """Prints a table in Markdown, see `markdown`."""
+    print(f"\n{title}\n\n{markdown(columns, rows)}", end="", flush=True)
 
 
 def markdown(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """The lines of a table for the docs; numbers are rounded as in `print_table`."""
+    """The lines of a table for the docs; floats are rounded: to two decimals, or to integers from 100 on."""
     body = [f"| {' | '.join(map(_cell, row))} |\n" for row in rows]
     return "".join([f"| {' | '.join(columns)} |\n", "|---" * len(columns) + "|\n", *body])
 
@@ -340,12 +254,3 @@ def print_result(result: Mapping[str, Any]) -> None:
 
     print()
     print(json.dumps(rounded(result)), flush=True)
-
-
-def random_actions(random: np.random.Generator, spec: ArraySpec, num_envs: int) -> np.ndarray:
-    """Uniformly random actions `[num_envs, ...]`; continuous ones from -1 to 1."""
-    if spec.is_discrete:
-        return random.integers(
-            0, np.reshape(spec.num_values, spec.shape), (num_envs, *spec.shape), spec.dtype
-        )
-    return random.uniform(-1, 1, (num_envs, *spec.shape)).astype(spec.dtype)

@@ -8,16 +8,18 @@ Nature-CNN on Pong, two actors of four environments.
 * network: feed-forward, an LSTM of 256 units, IMPALA's deep ResNet;
 * width of the network: 1, 2, 4 (SEED RL, section 4.4.1);
 * environment: Pong, and the sizes of DeepMind Lab's and Football's observations with their networks, in
-  environments that only work for 2 ms a step (benchmarks.null_environments).
+  environments that only work for 2 ms a step (benchmarks.null_suite).
 
 A row has environment frames/s, CPU seconds for 1,000 frames on actors and learner, bytes a frame that actors
 send and receive, policy lag in updates at the first and the last step of an unroll, and the median time of an
-actor from a step to its actions. Runs that --output has already are not run again.
+actor from a step to its actions. Runs that --output has already are not run again. A picture of speed and
+CPU seconds is written beside it.
 
 Flags of `seed_rl train` may be added (as --name=value) and override the defaults.
 """
 
 import dataclasses
+import itertools
 import json
 import re
 import statistics
@@ -25,12 +27,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.harness import check_names, make_directory, medians, print_result, print_table, steady_run
 from seed_rl.environments import registry as environments
 from seed_rl.environments.making import suite_spec
 from seed_rl.files import read_mapping, write_atomically
 from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.errors import run_main, usage_errors
+from seed_rl.flags.errors import usage_errors
 from seed_rl.flags.settings import Settings
 from seed_rl.launch.plan import LocalConfig, resolve_run
 from seed_rl.options import Options, option
@@ -39,7 +43,7 @@ from seed_rl.wire.frames import actions_frames, step_frames
 
 _COMMON = f"--flagfile={Path(__file__).with_suffix('.flags')}"
 _PONG = ("--environment=atari", "--game=Pong", "--full_action_space=false")
-_NULL = ("--environment=gym", "--game=benchmarks.null_environments:Null")
+_NULL = ("--environment=gym", "--game=benchmarks.null_suite:Null")
 _DMLAB = (_NULL[0], f"{_NULL[1]}DMLab-v0", "--torso=resnet", "--lstm_size=256", "--frame_stack=1")
 _FOOTBALL = (_NULL[0], f"{_NULL[1]}Football-v0", "--torso=football")
 CASES: dict[str, tuple[str, ...]] = {
@@ -69,7 +73,6 @@ class ImpalaConfig(Options):
     rounds: int = option(1, "Rounds, each with all cases and ways in turn.", at_least=1)
     cases: str = option(",".join(CASES), "Cases, separated by commas.")
     output: str = option("runs/impala.json", "Results so far; those that it has are not measured again.")
-    plot: bool = option(True, "Whether to draw the table, beside the results.")
 
     def validate(self) -> None:
         """Checks the cases."""
@@ -84,17 +87,12 @@ def main(argv: list[str]) -> int:
     with usage_errors():
         results: dict[str, dict[str, float]] = read_mapping("output", path) if path.exists() else {}
     cases = config.cases.split(",")
-    for number in range(config.rounds):
-        for case in cases:
-            for way in WAYS:
-                if (key := f"{case}/{way}/{number}") not in results:
-                    results[key] = measure(case, way, config, rest)
-                    write_atomically(path, json.dumps(results, indent=1))
-                    print(
-                        f"{key}: {results[key]['frames_per_second']:,.0f} frames/s",
-                        file=sys.stderr,
-                        flush=True,
-                    )
+    for number, case, way in itertools.product(range(config.rounds), cases, WAYS):
+        if (key := f"{case}/{way}/{number}") not in results:
+            results[key] = measure(case, way, config, rest)
+            write_atomically(path, json.dumps(results, indent=1))
+            speed = f"{results[key]['frames_per_second']:,.0f} frames/s"
+            print(f"{key}: {speed}", file=sys.stderr, flush=True)
     table = {
         (case, way): medians([results[f"{case}/{way}/{number}"] for number in range(config.rounds)])
         for case in cases
@@ -103,8 +101,7 @@ def main(argv: list[str]) -> int:
     columns = list(next(iter(table.values())))
     rows = [[case, way, *figures.values()] for (case, way), figures in table.items()]
     print_table("SEED against IMPALA", ["case", "way", *(c.replace("_", " ") for c in columns)], rows)
-    if config.plot:
-        draw(table, path.with_suffix(".png"))
+    draw(table, path.with_suffix(".png"))
     print_result({f"{case}/{way}": figures for (case, way), figures in table.items()})
     return 0
 
@@ -154,58 +151,34 @@ def latency_ms(log: str) -> float:
     return float(found[-1])
 
 
-def saving(
-    observations_per_second: float, observation_bytes: float, unroll_length: int, model_bytes: float
-) -> float:
-    """The share of the bytes of actors that hold the policy which central inference saves.
-
-    Such an actor gets the model for each unroll, and sends the observations in both ways (SEED RL, section 3,
-    footnote 1).
-    """
-    observations = observations_per_second * observation_bytes
-    return 1 - observations / (observations_per_second / unroll_length * model_bytes + observations)
-
-
 def draw(table: Mapping[tuple[str, str], Mapping[str, float]], path: Path) -> None:
-    """Draws speed and CPU time of each case and way, relative to those of actors that act."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    import numpy as np
+    """Draws speed and CPU seconds of each case and way, relative to those of actors that act."""
+    from matplotlib.figure import Figure
 
     cases = list(dict.fromkeys(case for case, _ in table))
-    figure, axes = plt.subplots(
-        1, 2, figsize=(10, 0.55 * len(cases) + 1.5), sharey=True, layout="constrained"
-    )
-    places, height = np.arange(len(cases)), 0.8 / len(WAYS)
-    for number, (way, color) in enumerate(zip(WAYS, ("C1", "C0", "C2"), strict=True)):
-        y = places + (number - 1) * height
-        rows, bases = ([table[case, w] for case in cases] for w in (way, "actor"))
-        speeds = [row["frames_per_second"] for row in rows]
-        lengths = [speed / base["frames_per_second"] for speed, base in zip(speeds, bases, strict=True)]
-        bars = axes[0].barh(y, lengths, height, color=color, label=way)
-        axes[0].bar_label(bars, [f"{speed:,.0f}" for speed in speeds], fontsize=7, padding=2)
-        totals = [base["actor_cpu_secs_per_1000"] + base["learner_cpu_secs_per_1000"] for base in bases]
-        actors, learner = (
-            [row[f"{who}_cpu_secs_per_1000"] / total for row, total in zip(rows, totals, strict=True)]
-            for who in ("actor", "learner")
-        )
-        axes[1].barh(y, actors, height, color=color)
-        bars = axes[1].barh(y, learner, height, left=actors, color=color, alpha=0.5, hatch="//")
-        sums = [(a + b) * total for a, b, total in zip(actors, learner, totals, strict=True)]
-        axes[1].bar_label(bars, [f"{value:.2f}" for value in sums], fontsize=7, padding=2)
+    speeds = {key: row["frames_per_second"] for key, row in table.items()}
+    columns = [f"{who}_cpu_secs_per_1000" for who in ("actor", "learner")]
+    seconds = {key: [row[name] for name in columns] for key, row in table.items()}
+    figure = Figure((10, 0.55 * len(cases) + 1.5), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    height = 0.8 / len(WAYS)
+    for place, (way, color) in enumerate(zip(WAYS, ("C1", "C0", "C2"), strict=True)):
+        y = [number + (place - 1) * height for number in range(len(cases))]
+        ratios = [speeds[case, way] / speeds[case, "actor"] for case in cases]
+        bars = left.barh(y, ratios, height, color=color, label=way)
+        left.bar_label(bars, [f"{speeds[case, way]:,.0f}" for case in cases], fontsize=7, padding=2)
+        shares = [np.divide(seconds[case, way], sum(seconds[case, "actor"])) for case in cases]
+        actors, learner = zip(*shares, strict=True)
+        right.barh(y, actors, height, color=color)
+        bars = right.barh(y, learner, height, left=actors, color=color, alpha=0.5, hatch="//")
+        right.bar_label(bars, [f"{sum(seconds[case, way]):.2f}" for case in cases], fontsize=7, padding=2)
     titles = ("Environment frames/s", "CPU seconds for 1,000 frames: actors, and learner (hatched)")
-    for axis, title in zip(axes, titles, strict=True):
+    for axis, title in zip((left, right), titles, strict=True):
         axis.set_title(title, fontsize=10)
         axis.set_xlabel("relative to actors that act")
+        axis.set_yticks(range(len(cases)), cases)
         axis.axvline(1, color="black", linewidth=0.8)
-        axis.set_yticks(places, cases)
         axis.margins(x=0.12)
-    axes[0].invert_yaxis()
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=9)
+    left.invert_yaxis()
+    figure.legend(loc="outside upper center", ncols=len(WAYS), fontsize=9)
     figure.savefig(path, dpi=110)
-
-
-if __name__ == "__main__":
-    run_main(main, sys.argv)

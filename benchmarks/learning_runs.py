@@ -1,26 +1,28 @@
-"""Training runs of shipped presets, shared by the benchmarks of learning. No TensorFlow.
+"""Training runs of shipped presets, for benchmarks.learning and benchmarks.scores. No TensorFlow.
 
-Each run is `seed_rl train` in a process of its own with a run directory that stays. It is
-ended by SIGINT, as by Ctrl-C, and judged by its metrics.jsonl.
+Each run is `seed_rl train` in a process of its own, judged by its metrics.jsonl; its run directory stays.
+What remains for the docs is a record: run.json and a part of the metrics, which `seed_rl plot` and `seed_rl
+report` read as they read run directories.
 """
 
-import contextlib
 import dataclasses
-import math
-import os
+import json
 import re
-import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from benchmarks.harness import log_end, module_child, read_metrics
+from seed_rl.files import write_atomically
 from seed_rl.flags.errors import UsageError
-from seed_rl.launch.child import Child
 from seed_rl.launch.plan import LocalConfig, make_plan, resolve_run
-from seed_rl.launch.watch import ChildEnded, Tick, Watch
+from seed_rl.launch.watch import ChildEnded, Watch
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.metrics.curves import curve, return_name
+from seed_rl.plotting.groups import telling_settings
+from seed_rl.runs import record
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.record import RunRecord, run_identity
 
@@ -29,9 +31,21 @@ _LOG_PERIOD = "--log_period_secs=2"
 # A mean over the first few episodes may be good by chance.
 FEWEST_EPISODES = 100
 
-# A run that reports nothing ends this long after its limit.
-_START_SECS = 120.0
 _STOP_SECS = 90.0
+
+# Of a record.
+_MOST_PERIODS = 100
+_FIGURES = (
+    "env_frames",
+    "seconds",
+    "updates",
+    "episodes",
+    "mean_return",
+    "mean_evaluation_return",
+    "entropy",
+    "kl_old_new",
+    "policy_lag_first_updates",
+)
 
 
 class FailedRun(RuntimeError):
@@ -43,18 +57,12 @@ class Case:
     """A preset and the flags that are added to it.
 
     Attributes:
-      environment: name of the suite.
-      agent: name of the agent, or `rainbow`.
+      environment, agent: as `seed_rl train` takes them.
       game: the environment's `--game`, as given or from the preset; None if the suite has none.
       arguments: what `seed_rl train` takes for this, without the seed and the run directory.
       total_frames: environment frames after which a run is complete.
-      batch_size: unrolls in a training batch.
-      learning_rate: the initial one, for this batch size.
-      env_batch_size: environments in each actor.
-      inference_batch_size: maximum number of environments in one inference call.
-      num_envs: environments of all actors.
-      record: contents of its run.json, but for versions and machine.
-      label: what tells it from others with the same preset; may be empty.
+      record: its run.json, but for versions and machine.
+      label: tells it from others with the same preset; may be empty.
     """
 
     environment: str
@@ -62,11 +70,6 @@ class Case:
     game: str | None
     arguments: tuple[str, ...]
     total_frames: int
-    batch_size: int
-    learning_rate: float
-    env_batch_size: int
-    inference_batch_size: int
-    num_envs: int
     record: RunRecord = dataclasses.field(compare=False, repr=False)
     label: str = ""
 
@@ -86,7 +89,6 @@ class Progress(NamedTuple):
       seconds: seconds of training.
       frames_to_mark: environment frames until the mean return first reached the mark; None if it has not.
       seconds_to_mark: the same in seconds of training.
-      updates_to_mark: the same in updates.
     """
 
     final: float | None
@@ -95,16 +97,12 @@ class Progress(NamedTuple):
     seconds: float
     frames_to_mark: int | None = None
     seconds_to_mark: float | None = None
-    updates_to_mark: int | None = None
 
 
 def make_case(name: str, flags: Sequence[str] = (), label: str = "") -> Case:
-    """Checks all flags before anything starts; without a preset, settings are computed from the spaces.
+    """A case of the preset `ENVIRONMENT/AGENT` or `ENVIRONMENT/AGENT/GAME` and flags, which override it.
 
-    Args:
-      name: `ENVIRONMENT/AGENT` or `ENVIRONMENT/AGENT/GAME`, as `seed_rl train` takes them.
-      flags: further flags of `seed_rl train`, as `--name=value`; they override the preset.
-      label: what tells it from others with the same preset.
+    All flags are checked before anything starts; without a preset, settings are computed from the spaces.
 
     Raises:
       UsageError: it is not such a name, or a flag is wrong.
@@ -126,23 +124,13 @@ def make_case(name: str, flags: Sequence[str] = (), label: str = "") -> Case:
         getattr(line.environment_config(), "game", None),
         (*own, _LOG_PERIOD, *flags),
         config.total_environment_frames,
-        config.batch_size,
-        config.scaled_learning_rate,
-        local.env_batch_size,
-        config.inference_batch_size,
-        config.num_envs,
         RunRecord(Path(), identity, line.agent_config().to_dict(), config.to_dict(), {}),
         label,
     )
 
 
 def progress(periods: Sequence[dict[str, Any]], mark: float | None = None) -> Progress:
-    """Progress of a run.
-
-    Args:
-      periods: its metrics, in ascending order of environment frames.
-      mark: a mean return to reach; None: there is none.
-    """
+    """Progress of a run by its metrics, in ascending order of frames; `mark` is a mean return to reach."""
     if not periods:
         return Progress(None, None, 0, 0.0)
     name = return_name(periods)
@@ -153,7 +141,7 @@ def progress(periods: Sequence[dict[str, Any]], mark: float | None = None) -> Pr
         float(best[name]) if best else None,
         int(periods[-1]["env_frames"]),
         float(periods[-1]["seconds"]),
-        *((int(first["env_frames"]), float(first["seconds"]), int(first["updates"])) if first else ()),
+        *((int(first["env_frames"]), float(first["seconds"])) if first else ()),
     )
 
 
@@ -170,43 +158,32 @@ def notable(
     return best, next((p for p in judged if mark is not None and p[name] >= mark), None)
 
 
-def train(
-    case: Case, seed: int, logdir: Path, *, mark: float | None, stop_at_mark: bool, minutes: float
-) -> Progress:
-    """Trains until the run is complete, the time is over or the mark is reached; resumes what has begun.
+def train(case: Case, seed: int, logdir: Path, *, mark: float | None, stop_at_mark: bool) -> Progress:
+    """Trains until the run is complete or, with `stop_at_mark`, the mark is reached; resumes what has begun.
 
-    Args:
-      case: what to train.
-      seed: the run's `--seed`.
-      logdir: the run directory; a file beside it, with `.log` added, has the output.
-      mark: a mean return to reach, see `progress`.
-      stop_at_mark: whether the run ends there, by `--stop_at_return`.
-      minutes: limit on the training time of all sessions together; 0: none.
+    A file beside the run directory, with `.log` added, has the output.
 
     Raises:
-      FailedRun: the run ended by itself before it was complete.
+      FailedRun: the run failed.
     """
-
-    def found() -> Progress:
-        return progress(read_metrics(logdir), mark)
-
-    before = found()
-    is_over = bool(minutes) and before.seconds >= 60 * minutes
-    is_reached = stop_at_mark and before.frames_to_mark is not None
-    if is_over or is_reached or before.frames >= case.total_frames:
+    before = progress(read_metrics(logdir), mark)
+    if before.frames >= case.total_frames or (stop_at_mark and before.frames_to_mark is not None):
         return before
     logdir.parent.mkdir(parents=True, exist_ok=True)
-    log = logdir.with_name(f"{logdir.name}.log")
     flags = [f"--seed={seed}", f"--logdir={logdir}"]
     if stop_at_mark and mark is not None:
         flags.append(f"--stop_at_return={mark}")
+    log = logdir.with_name(f"{logdir.name}.log")
     child = module_child("seed_rl", "train", *case.arguments, *flags, log=log)
-    if minutes:
-        over = _on_change(RunDirectory(logdir).metrics, lambda: found().seconds >= 60 * minutes)
-        _supervise(child, over, 60 * minutes - before.seconds + _START_SECS)
-    else:
-        _supervise(child)
-    return found()
+    watch = Watch()
+    watch.start(child)
+    try:
+        code = next(event.code for event in watch if isinstance(event, ChildEnded))
+    finally:
+        watch.end([child], _STOP_SECS)  # After a Ctrl-C: with a checkpoint.
+    if code:
+        raise FailedRun(f"{child.name} ended with exit code {code}: {log_end(child)}")
+    return progress(read_metrics(logdir), mark)
 
 
 def run_directory(parent: Path, case: Case, *parts: str) -> Path:
@@ -215,50 +192,37 @@ def run_directory(parent: Path, case: Case, *parts: str) -> Path:
     return parent / re.sub(r"[^A-Za-z0-9._-]+", "-", name)
 
 
-def _supervise(child: Child, done: Callable[[], bool] = lambda: False, patience: float = math.inf) -> None:
-    """Runs the child until it ends, `done`, or `patience` seconds are over; then, and at a Ctrl-C, stops it.
+def keep_record(logdir: Path, to: Path, mark: float | None) -> None:
+    """Writes the record of a run into the directory `to`, with the period that first reached the mark."""
+    to.mkdir(parents=True, exist_ok=True)
+    periods = read_metrics(logdir)
+    lines = [
+        {name: periods[index][name] for name in _FIGURES if name in periods[index]}
+        for index in _chosen(periods, mark)
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    write_atomically(RunDirectory(to).metrics, text)
+    # The last file makes it a record.
+    write_atomically(RunDirectory(to).record, RunDirectory(logdir).record.read_text(encoding="utf-8"))
+
+
+def is_record(path: Path) -> bool:
+    """Whether this directory has a record."""
+    return RunDirectory(path).record.exists()
+
+
+def _chosen(periods: Sequence[dict[str, Any]], mark: float | None) -> list[int]:
+    """Evenly spaced periods, with the last one, the best one, and the one that first reached the mark."""
+    chosen = set(np.linspace(0, len(periods) - 1, min(len(periods), _MOST_PERIODS)).astype(int).tolist())
+    chosen |= {periods.index(period) for period in notable(periods, mark) if period}
+    return sorted(chosen)
+
+
+def record_changes(kept: Path, case: Case) -> list[str]:
+    """Differences between a record's settings and those of a case now, as `NAME: THERE there, MINE now`.
 
     Raises:
-      FailedRun: it failed.
+      ValueError: the record cannot be read; one sentence.
     """
-    watch = Watch()
-    watch.start(child)
-    try:
-        for event in watch:
-            match event:
-                case ChildEnded(_, code):
-                    if code:
-                        raise FailedRun(f"{child.name} ended with exit code {code}: {log_end(child)}")
-                    return
-                case Tick() if done() or child.seconds > patience:
-                    return
-    finally:
-        _stop(child, watch)
-
-
-def _stop(child: Child, watch: Watch) -> None:
-    """Sends SIGINT, waits for the checkpoint, and kills what is left."""
-    try:
-        if child.running:
-            assert child.pid is not None
-            os.kill(child.pid, signal.SIGINT)
-            watch.wait([child], _STOP_SECS)
-    finally:
-        child.kill()
-
-
-def _on_change(path: Path, condition: Callable[[], bool]) -> Callable[[], bool]:
-    """The condition, evaluated only after the file has changed; false until then."""
-    seen = 0
-
-    def changed() -> bool:
-        nonlocal seen
-        size = 0
-        with contextlib.suppress(OSError):
-            size = path.stat().st_size
-        if size == seen:
-            return False
-        seen = size
-        return condition()
-
-    return changed
+    there, mine = (telling_settings(one) for one in (record.read(str(kept)), case.record))
+    return record.differences(there, mine)

@@ -1,17 +1,14 @@
-"""The real server, batcher and inference core around a policy that does nothing."""
+"""The inference core around a policy in TensorFlow that does nothing, for benchmarks.serving."""
 
 import contextlib
 
 import tensorflow as tf
 
-from benchmarks.constant_serving import Serving
-from benchmarks.echo import null_spec
 from seed_rl.algorithms.policy import Policy
 from seed_rl.experience.base import Batch, Setup, UnrollConfig
-from seed_rl.experience.experience_config import ReplayConfig
 from seed_rl.experience.fifo import Fifo
 from seed_rl.inference.core import InferenceCore
-from seed_rl.types import AgentOutput, ArraySpec, EnvOutput, Nest
+from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Nest
 
 # Unrolls in a training batch.
 _BATCH_SIZE = 32
@@ -35,61 +32,15 @@ class NullPolicy(Policy):
     ) -> tuple[AgentOutput, Nest]:
         """Returns action 0 for every environment; see `Policy.act`."""
         del prev_action, env
-        return AgentOutput(
-            tf.zeros([tf.shape(env_ids)[0], *self._action.shape], self._action.dtype), {}
-        ), state
+        action = tf.zeros([tf.shape(env_ids)[0], *self._action.shape], self._action.dtype)
+        return AgentOutput(action, {}), state
 
 
-class NullServing(Serving):
-    """Serves the null policy.
-
-    Unrolls are cut as in R2D2 and go to replay, or as in V-trace and are discarded where they would go
-    through a queue.
-    """
-
-    def __init__(
-        self,
-        address: str,
-        size: str,
-        num_envs: int,
-        envs_per_message: int,
-        inference_batch_size: int,
-        replay: bool,
-        num_gateways: int = 0,
-        unroll_length: int = 20,
-    ):
-        """Starts serving; see `Serving`.
-
-        Args:
-          address: see `Serving`.
-          size: see `Serving`.
-          num_envs: see `Serving`.
-          envs_per_message: see `Serving`.
-          inference_batch_size: see `Serving`.
-          replay: whether unrolls go to replay, which are then longer.
-          num_gateways: see `Serving`.
-          unroll_length: agent steps of the others.
-        """
-        spec = null_spec(size)
-        unroll = UnrollConfig(80, 40) if replay else UnrollConfig(unroll_length)
-        # In replay nothing is drawn, so nothing may wait: the minimum size is never reached.
-        config = ReplayConfig(replay_buffer_size=1000, replay_buffer_min_size=1000, replay_ratio=1e-9)
-        setup = Setup(num_envs, unroll, _BATCH_SIZE)
-        store = (config.make(setup) if replay else _Discarding(setup)).store
-        self._core = InferenceCore(
-            NullPolicy(spec.action), spec, num_envs, 0, store, lambda: contextlib.nullcontext(0)
-        )
-        super().__init__(
-            address, size, num_envs, envs_per_message, inference_batch_size, self._core.serve, num_gateways
-        )
-
-    def inference_figures(self) -> dict[str, float]:
-        """The figures of the inference core since the last call."""
-        return self._core.figures.take()
-
-    def has_answered(self) -> bool:
-        """Whether there are figures."""
-        return "inference_batch_size" in self.inference_figures()
+def null_core(spec: EnvironmentSpec, num_envs: int) -> InferenceCore:
+    """An inference core with the null policy, whose unrolls of 20 agent steps are discarded."""
+    store = _Discarding(Setup(num_envs, UnrollConfig(20), _BATCH_SIZE)).store
+    policy = NullPolicy(spec.action)
+    return InferenceCore(policy, spec, num_envs, 0, store, lambda: contextlib.nullcontext(0))
 
 
 class _Discarding(Fifo):

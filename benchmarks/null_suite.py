@@ -1,10 +1,14 @@
-"""Environments that cost nothing, and a record of how long their actions took to arrive. No TensorFlow."""
+"""Environments that cost nothing or only CPU time, and a record of how long their actions took to arrive.
+
+Those with the observations of DeepMind Lab and Football stand in for engines that cannot be installed
+everywhere: `--game=benchmarks.null_suite:NullDMLab-v0`. No TensorFlow.
+"""
 
 import dataclasses
 import functools
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import gymnasium
@@ -15,15 +19,13 @@ from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.options import option
 
 NUM_ACTIONS = 6
+_WORK_SECS = 0.002
 
 _SPACES: dict[str, spaces.Box] = {
     "atari": spaces.Box(0, 255, (84, 84), np.uint8),
     "vector": spaces.Box(-1.0, 1.0, (4,), np.float32),
 }
 SIZES = tuple(_SPACES)
-
-# All environments of a process share one observation: an emulator's would also be in the CPU cache.
-_OBSERVATIONS = {size: np.ones(space.shape, space.dtype) for size, space in _SPACES.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,26 +60,18 @@ class RoundTrips:
         np.save(path, np.array(self._trips).reshape(-1, 2).T)
 
 
+@functools.cache
+def _observation(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """All environments of a process share one: an emulator's would also be in the CPU cache."""
+    return np.ones(shape, dtype)
+
+
 class NullEnvironment(gymnasium.Env):
-    """Always the same observation, no reward, no episode end.
+    """Always the same observation, no reward, no end of an episode; each step calls a function."""
 
-    The first environment of a group is stepped as soon as the group's actions have arrived, and the last one
-    just before the group's next message is sent: together they time the whole round trip.
-    """
-
-    def __init__(self, size: str, trips: RoundTrips, stream: int, is_first: bool, is_last: bool):
-        """Creates an environment.
-
-        Args:
-          size: one of SIZES.
-          trips: where round trips are recorded.
-          stream: number of its group.
-          is_first: whether it is the first of its group.
-          is_last: whether it is the last of its group.
-        """
-        self.observation_space, self._observation = _SPACES[size], _OBSERVATIONS[size]
-        self.action_space = spaces.Discrete(NUM_ACTIONS)
-        self._trips, self._stream, self._is_first, self._is_last = trips, stream, is_first, is_last
+    def __init__(self, space: spaces.Box, on_step: Callable[[], None], num_actions: int = NUM_ACTIONS):
+        self.observation_space, self.action_space = space, spaces.Discrete(num_actions)
+        self._on_step, self._observation = on_step, _observation(space.shape, space.dtype)
 
     def reset(self, *, seed=None, options=None):
         """See `gymnasium.Env`."""
@@ -87,20 +81,49 @@ class NullEnvironment(gymnasium.Env):
     def step(self, action):
         """See `gymnasium.Env`."""
         del action
-        if self._is_first:
-            self._trips.answered(self._stream)
-        if self._is_last:
-            self._trips.asked(self._stream)
+        self._on_step()
         return self._observation, 0.0, False, False, {}
 
 
 def null_suite(trips: RoundTrips, envs_per_message: int) -> Suite:
-    """A suite of null environments for an actor, which makes them in the order of its streams."""
+    """A suite of null environments for an actor, which makes them in the order of its streams.
+
+    The first environment of a group is stepped as soon as the group's actions have arrived, and the last one
+    just before the group's next message is sent: together they time the whole round trip.
+    """
     return Suite(NullConfig, functools.partial(_make, trips, envs_per_message, itertools.count()))
 
 
 def _make(
     trips: RoundTrips, envs_per_message: int, numbers: Iterator[int], config: NullConfig, seed: int
 ) -> gymnasium.Env:
+    del seed
     stream, index = divmod(next(numbers), envs_per_message)
-    return NullEnvironment(config.size, trips, stream, index == 0, index == envs_per_message - 1)
+
+    def record() -> None:
+        if index == 0:
+            trips.answered(stream)
+        if index == envs_per_message - 1:
+            trips.asked(stream)
+
+    return NullEnvironment(_SPACES[config.size], record)
+
+
+def _work() -> None:
+    """Keeps the CPU busy."""
+    end = time.thread_time() + _WORK_SECS
+    while time.thread_time() < end:
+        pass
+
+
+# The sizes of section 4.1's and 4.2's observations; 9 and 19 actions.
+for _name, _space, _num_actions in (
+    ("NullDMLab-v0", spaces.Box(0, 255, (72, 96, 3), np.uint8), 9),
+    ("NullFootball-v0", spaces.Box(0, 1, (72, 96, 4), np.bool_), 19),  # type: ignore[arg-type]
+):
+    gymnasium.register(
+        _name,
+        f"{__name__}:NullEnvironment",
+        max_episode_steps=1000,
+        kwargs={"space": _space, "on_step": _work, "num_actions": _num_actions},
+    )

@@ -69,7 +69,7 @@ def _main() -> None:
     def make_old(game: str, env_type: str, **settings: Any) -> OldInterface:
         return OldInterface(make(game, env_type="gymnasium", **settings))
 
-    envpool.make = make_old
+    envpool.make = make_old  # type: ignore[assignment]
     runpy.run_module("cleanrl.ppo_atari_envpool", run_name="__main__", alter_sys=True)
 
 

@@ -1,14 +1,12 @@
 """Writes docs/scores.md, its plots, and README's table from the records of training runs.
 
-    python -m benchmarks.scores
+    python -m benchmarks scores
 
 A record is what benchmarks.learning keeps of a run of a suite. No figure is written by hand.
 """
 
-import dataclasses
 import re
 import string
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -20,8 +18,8 @@ from benchmarks.learning_runs import Progress, progress
 from benchmarks.suites import SUITES, goal
 from seed_rl.files import write_atomically
 from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.errors import UsageError, run_main, usage_errors
-from seed_rl.options import Options, option
+from seed_rl.flags.errors import UsageError, usage_errors
+from seed_rl.options import Options
 from seed_rl.plotting.groups import RunGroup, by_task, gather, variant_labels
 from seed_rl.plotting.lines import FEWEST_SEEDS, band, interquartile_mean
 from seed_rl.plotting.picture import draw_runs
@@ -31,7 +29,7 @@ RECORDS = ROOT / "docs" / "records"
 
 _HEAD = """# Scores
 
-`python -m benchmarks.scores` has written this page from the records in `docs/records`. `seed_rl plot` and
+`python -m benchmarks scores` has written this page from the records in `docs/records`. `seed_rl plot` and
 `seed_rl report` read those as they read run directories.
 
 A return is the mean over the last 100 episodes of a run: in training, or in evaluation if the run has
@@ -60,15 +58,6 @@ _NOT_IN_README = "study"
 _TABLE = re.compile(r"(<!-- benchmarks.scores writes this table -->\n).*?(?=<!-- end of the table -->)", re.S)
 
 
-@dataclasses.dataclass(frozen=True)
-class ScoresConfig(Options):
-    """Settings of the page."""
-
-    records: str = option(
-        str(RECORDS), "Directory of the records, with one directory for each suite; the page is beside it."
-    )
-
-
 class _Seed(NamedTuple):
     """A run: its seed, what it reached, and its machine."""
 
@@ -79,8 +68,8 @@ class _Seed(NamedTuple):
 
 def main(argv: list[str]) -> int:
     """Writes the page."""
-    config = parse_options(argv, __doc__ or "", ScoresConfig)[0]
-    write(Path(config.records))
+    parse_options(argv, __doc__ or "", Options)
+    write(RECORDS)
     return 0
 
 
@@ -92,7 +81,7 @@ def write(records: Path) -> None:
     """
     suites = [suite for suite in SUITES if (records / suite).is_dir()]
     if not suites:
-        raise UsageError(f"{records} has no records; python -m benchmarks.learning --suite=SUITE makes them.")
+        raise UsageError(f"{records} has no records; python -m benchmarks learning --suite=SUITE makes them.")
     page, machines = records.with_name("scores.md"), dict[str, str]()
     text, summary = _HEAD, list[dict[str, str]]()
     for suite in suites:
@@ -124,7 +113,7 @@ def _write_readme(readme: Path, rows: Sequence[dict[str, str]]) -> None:
 
 
 def _section(suite: str, rows: Sequence[dict[str, str]], aggregate: str, picture: Path) -> str:
-    command = f"python -m benchmarks.learning --suite={suite}"
+    command = f"python -m benchmarks learning --suite={suite}"
     plot = f"![Mean returns of the suite {suite} over frames]({picture.name})"
     return f"\n## {suite}\n\n    {command}\n\n{_table(_COLUMNS, rows)}{aggregate}\n{plot}\n"
 
@@ -216,7 +205,3 @@ def _aggregate(groups: Sequence[RunGroup]) -> str:
             f"interval {low[0]:.0f}% to {high[0]:.0f}%, stratified bootstrap)."
         )
     return "\n".join(sentences) + "\n" if sentences else ""
-
-
-if __name__ == "__main__":
-    run_main(main, sys.argv)

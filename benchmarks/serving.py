@@ -2,41 +2,55 @@
 
 Real actor processes with null environments exchange steps with the real server, batcher and inference core
 (this process), through shared memory or as messages over a unix socket (--transport). The policy always
-chooses the zero action. Its unrolls are discarded where V-trace would put them into a queue
-(--experience=fifo), or go to replay, compressed, as in R2D2 (--experience=replay). With --model=none, a
-thread without TensorFlow answers in its place. The echo has the same number of client processes and streams,
-the same kind of server and clients (asyncio), and messages of the same sizes. A second echo uses gRPC's
-synchronous client, as actors did before.
+chooses the zero action, and its unrolls are discarded where V-trace would put them into a queue. With
+--model=none, a thread without TensorFlow answers in its place. The echo has the same number of client
+processes and streams, the same kind of server and clients (asyncio), and messages of the same sizes.
 
-Goals, relative to the echo's messages/s, for Atari: with shared memory 3 for 1 environment in a message, 2
-for 8, and 1.2 for 32; with messages 0.70.
+A lonely actor shows the latency: --actors=1 --streams=1 --batch_messages=1 --envs_per_message=1. The goals
+are in docs/benchmarks.md.
 
-A lonely actor shows the latency: --actors=1 --streams=1 --batch_messages=1 --envs_per_message=1. Goals for
-the median round trip through shared memory: 0.3 ms, and 0.08 ms with --model=none.
+With --baseline=CHECKOUT, another checkout of this repository measures the same in turn: in each round, each
+checkout's own benchmark runs in a process of its own.
 """
 
 import dataclasses
-import functools
+import json
 import os
 import statistics
+import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from benchmarks.echo import EchoServer, message_sizes
-from benchmarks.harness import check_counts, check_names, medians, print_result, print_table
+import numpy as np
+import psutil
+
+from benchmarks.harness import (
+    ROOT,
+    check_counts,
+    check_names,
+    finish,
+    medians,
+    module_child,
+    print_result,
+    print_table,
+    running,
+    wait_until,
+)
 from benchmarks.null_suite import SIZES
-from benchmarks.serving_client import KINDS
-from benchmarks.serving_parts import Case, Load, Server, measure, serve
+from benchmarks.serving_client import Client
+from benchmarks.serving_parts import Case, EchoServer, Serving, zeros
 from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.errors import run_main
+from seed_rl.launch.child import ACTOR_ENV, Child
 from seed_rl.options import Options, option
+from seed_rl.serving.gateway import gateway_addresses
 
-# Of the echo's messages/s: (environments in a message, goal), the largest first.
-GOALS = {"shared_memory": ((32, 1.2), (8, 2.0), (1, 3.0)), "grpc": ((1, 0.70),)}
+KINDS = ("serving", "echo")
 
-# Of the median round trip of a single stream through shared memory, by model.
-LATENCY_GOALS_MS = {"tensorflow": 0.3, "none": 0.08}
+_START_TIMEOUT_SECS = 60.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +59,7 @@ class ServingConfig(Options):
 
     seconds: float = option(2.5, "Seconds of each measurement.", above=0)
     warm_up_secs: float = option(1.0, "Seconds before each measurement, with all streams busy.", at_least=0)
-    rounds: int = option(3, "Rounds, each with serving and both echoes in turn.", at_least=1)
+    rounds: int = option(3, "Rounds, each with serving and the echo in turn.", at_least=1)
     actors: int = option(2, "Client processes.", at_least=1)
     streams: int = option(16, "Streams (environment groups) of each client process.", at_least=1)
     batch_messages: int = option(
@@ -61,122 +75,206 @@ class ServingConfig(Options):
     num_gateways: int = option(
         0, "Processes that serve the clients in the server's place; with --transport=grpc.", at_least=0
     )
-    experience: str = option(
-        "fifo",
-        "Where unrolls go: fifo (T = 20, discarded) or replay (burn-in 40, T = 80).",
-        choices=("fifo", "replay"),
-    )
     model: str = option(
         "tensorflow",
         "What answers: a null policy in TensorFlow, or none: a thread that sends zeros.",
         choices=("tensorflow", "none"),
     )
+    baseline: str = option("", "Another checkout of this repository, with which each round compares.")
 
     def validate(self) -> None:
-        """Checks the lists of sizes and of environments per message."""
+        """Checks the lists of sizes and of environments per message, and the other checkout."""
         check_names("sizes", self.sizes, SIZES)
         check_counts("envs_per_message", self.envs_per_message)
+        if self.baseline and not (Path(self.baseline) / "benchmarks" / "serving.py").is_file():
+            raise ValueError(
+                f"--baseline={self.baseline} is no checkout; name a directory that has benchmarks/serving.py."
+            )
 
 
 def main(argv: list[str]) -> int:
     """Measures every case and prints its ratio to the echo."""
     config, _ = parse_options(argv, __doc__ or "", ServingConfig)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    cases = [
-        Case(size, int(envs))
-        for size in config.sizes.split(",")
-        for envs in config.envs_per_message.split(",")
-    ]
-    results = {}
-    for case in cases:
-        rounds = []
-        for _ in range(config.rounds):
-            rounds.append({kind: _measure(config, case, kind) for kind in KINDS})
-        results[case] = _summary(rounds)
-        ratio, to_sync = results[case]["ratio"], results[case]["ratio_to_sync_echo"]
-        print(f"{case.name}: {ratio:.2f} of the echo, {to_sync:.2f} of the synchronous one", file=sys.stderr)
+    sizes, counts = config.sizes.split(","), config.envs_per_message.split(",")
+    results: dict[Case, dict[str, Any]] = {}
+    for case in [Case(size, int(envs)) for size in sizes for envs in counts]:
+        rounds = [_round(config, case) for _ in range(config.rounds)]
+        results[case] = {kind: medians([r[kind] for r in rounds]) for kind in rounds[0]}
+        for kind in ("echo", "baseline"):
+            if kind in rounds[0]:
+                ratio = statistics.median(
+                    r["serving"]["messages_per_second"] / r[kind]["messages_per_second"] for r in rounds
+                )
+                results[case][f"ratio_to_{kind}"] = ratio
+                print(f"{case.name}: {ratio:.2f} of the {kind}", file=sys.stderr, flush=True)
     _print(config, results)
     return 0
+
+
+def _round(config: ServingConfig, case: Case) -> dict[str, dict[str, float]]:
+    """Figures by kind, of `baseline` too if there is one."""
+    if not config.baseline:
+        return {kind: _measure(config, case, kind) for kind in KINDS}
+    mine, other = (_of_checkout(path, config, case) for path in (ROOT, Path(config.baseline).resolve()))
+    return {**{kind: mine[kind] for kind in KINDS}, "baseline": other["serving"]}
+
+
+def _of_checkout(checkout: Path, config: ServingConfig, case: Case) -> dict[str, dict[str, float]]:
+    """One round of a checkout's own benchmark: figures by kind."""
+    is_new = (checkout / "benchmarks" / "__main__.py").is_file()
+    here = {**config.to_dict(), "sizes": case.size, "envs_per_message": case.envs, "rounds": 1}
+    flags = [f"--{name}={value}" for name, value in here.items() if name != "baseline"]
+    done = subprocess.run(
+        [sys.executable, "-m", *(("benchmarks", "serving") if is_new else ("benchmarks.serving",)), *flags],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": str(checkout)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(f"The benchmark of {checkout} ended with exit code {done.returncode}.")
+    return json.loads(done.stdout.splitlines()[-1])["figures"][case.name]
 
 
 def _measure(config: ServingConfig, case: Case, kind: str) -> dict[str, float]:
     """One measurement: figures by name."""
     num_gateways = config.num_gateways if kind == "serving" else 0
-    load = Load(kind, case, config.actors, config.streams, config.transport, num_gateways)
-    return measure(load, functools.partial(_start_server, config, load), config.warm_up_secs, config.seconds)
+    with tempfile.TemporaryDirectory(prefix="seed_rl_benchmark_") as directory:
+        address = f"unix:{directory}/socket"
+        gateways = gateway_addresses(address, num_gateways)
+        outputs = [Path(directory) / f"client_{task}.npy" for task in range(config.actors)]
+        clients = [
+            _client(config, case, kind, gateways[task % len(gateways)] if gateways else address, task, output)
+            for task, output in enumerate(outputs)
+        ]
+        server = _start_server(config, case, kind, address)
+        try:
+            paths = [Path(gateway.removeprefix("unix:")) for gateway in gateways]
+            wait_until(lambda: all(path.exists() for path in paths), (), _START_TIMEOUT_SECS, "gateway")
+            with running(clients):
+                streams = config.actors * config.streams
+                wait_until(
+                    lambda: server.streams == streams, clients, _START_TIMEOUT_SECS, "stream of every client"
+                )
+                if kind == "serving" and config.model == "tensorflow":
+                    # The first inference call may take longer than the whole warm-up.
+                    answered = lambda: "inference_batch_size" in server.figures()  # noqa: E731
+                    wait_until(answered, clients, _START_TIMEOUT_SECS, "first answer")
+                time.sleep(config.warm_up_secs)
+                figures, window = _observe(server, clients, config.seconds)
+                for client in clients:
+                    client.terminate()
+                finish(clients, 30)
+        finally:
+            server.stop()
+        trips = np.concatenate([np.load(output) for output in outputs], axis=1)
+    found = _round_trips(trips, window, case.envs)
+    cores = {"client": config.actors * figures["client_cores"]}
+    cores |= {who: figures[f"{who}_cores"] for who in ("server", "gateway")}
+    costs = {f"{who}_us_per_message": 1e6 * n / found["messages_per_second"] for who, n in cores.items()}
+    return {**figures, **found, **costs}
 
 
-def _start_server(config: ServingConfig, load: Load, address: str) -> Server:
-    case = load.case
-    if load.kind != "serving":
-        return EchoServer(address, bytes(message_sizes(*case)[1]))
-    most = min(config.batch_messages * case.envs, load.num_envs)
-    return serve(address, load, most, config.model, replay=config.experience == "replay")
+def _start_server(config: ServingConfig, case: Case, kind: str, address: str) -> Serving | EchoServer:
+    if kind == "echo":
+        return EchoServer(address, bytes(case.message_bytes[1]))
+    num_envs = config.actors * config.streams * case.envs
+    batch_size = min(config.batch_messages * case.envs, num_envs)
+    of = (address, case, num_envs, batch_size, config.num_gateways)
+    if config.model == "none":
+        return Serving(*of, zeros(case))
+    from benchmarks.null_serving import null_core  # Imports TensorFlow.
+
+    core = null_core(case.spec, num_envs)
+    return Serving(*of, core.serve, core.metrics.take)
 
 
-def _summary(rounds: list[dict[str, dict[str, float]]]) -> dict[str, Any]:
-    rate = "messages_per_second"
+def _client(config: ServingConfig, case: Case, kind: str, address: str, task: int, output: Path) -> Child:
+    client = Client(kind, address, task, case.size, case.envs, config.streams, config.transport, str(output))
+    log = output.with_suffix(".log")
+    return module_child("benchmarks.serving_client", json.dumps(client), log=log, env=ACTOR_ENV)
 
-    def ratio(kind: str) -> float:
-        return statistics.median(r["serving"][rate] / r[kind][rate] for r in rounds)
 
+def _observe(
+    server: Serving | EchoServer, clients: Sequence[Child], seconds: float
+) -> tuple[dict[str, float], tuple[float, float]]:
+    """Lets it run; returns the figures and the time window, in seconds of the monotonic clock."""
+    server.figures()
+    processes = {
+        "server": [psutil.Process()],
+        "client": [psutil.Process(client.pid) for client in clients],
+        "gateway": [psutil.Process(pid) for pid in server.gateway_pids],
+    }
+
+    def cores() -> dict[str, float]:
+        """The cores that were used since the last call."""
+        return {
+            who: sum(p.cpu_percent() / 100 for p in several) / (len(several) if who == "client" else 1)
+            for who, several in processes.items()
+        }
+
+    cores()
+    start = time.monotonic()
+    time.sleep(seconds)
+    window = (start, time.monotonic())
+    figures = {f"{who}_cores": used for who, used in cores().items()}
+    return {**figures, **server.figures()}, window
+
+
+def _round_trips(trips: np.ndarray, window: tuple[float, float], envs: int) -> dict[str, float]:
+    ended, seconds = trips
+    inside = (ended >= window[0]) & (ended < window[1])
+    if not inside.any():
+        raise RuntimeError("No message was answered during the measurement; raise --seconds.")
+    rate = float(inside.sum()) / (window[1] - window[0])
+    p50, p99 = np.percentile(1e3 * seconds[inside], [50, 99])
     return {
-        "ratio": ratio("echo"),
-        "ratio_to_sync_echo": ratio("sync_echo"),
-        **{kind: medians([r[kind] for r in rounds]) for kind in KINDS},
+        "messages_per_second": rate,
+        "agent_steps_per_second": rate * envs,
+        "round_trip_p50_ms": float(p50),
+        "round_trip_p99_ms": float(p99),
     }
 
 
-def goal(config: ServingConfig, envs: int) -> float | None:
-    """The goal for messages of so many environments, relative to the echo's messages/s, if there is one."""
-    if _is_lonely(config):
-        return None
-    return next(ratio for least, ratio in GOALS[config.transport] if envs >= least)
-
-
-def _is_lonely(config: ServingConfig) -> bool:
-    """Whether the latency is measured, instead of the throughput."""
-    return config.transport == "shared_memory" and config.actors * config.streams == 1
+_COLUMNS = {
+    "messages/s": "messages_per_second",
+    "agent steps/s": "agent_steps_per_second",
+    "p50 ms": "round_trip_p50_ms",
+    "p99 ms": "round_trip_p99_ms",
+    "in server p50": "inference_latency_p50_ms",
+    "p99": "inference_latency_p99_ms",
+    "cores server": "server_cores",
+    "gateways": "gateway_cores",
+    "each client": "client_cores",
+    "us a message server": "server_us_per_message",
+    "gateway": "gateway_us_per_message",
+    "client": "client_us_per_message",
+}
 
 
 def _print(config: ServingConfig, results: Mapping[Case, Any]) -> None:
-    names = ("messages_per_second", "agent_steps_per_second", "round_trip_p50_ms", "round_trip_p99_ms")
-    names += ("inference_latency_p50_ms", "inference_latency_p99_ms", "server_cores", "server_us_per_message")
-    names += ("gateway_cores", "client_cores")
-    columns = ("observation", "environments", "kind", "messages/s", "agent steps/s", "p50 ms", "p99 ms")
-    columns += ("in server p50", "p99", "cores server", "us a message")
-    columns += ("gateways", "each client", "serving relative to it", "goal")
     rows = []
     for case, result in results.items():
-        for kind in KINDS:
-            ratio = {"echo": result["ratio"], "sync_echo": result["ratio_to_sync_echo"]}.get(kind, "")
-            figures = [result[kind].get(name, "") for name in names]
-            aim = (goal(config, case.envs) or "") if kind == "echo" else ""
-            rows.append([case.size, case.envs, kind, *figures, ratio, aim])
+        for kind in [kind for kind in (*KINDS, "baseline") if kind in result]:
+            figures = [result[kind].get(name, "") for name in _COLUMNS.values()]
+            rows.append([case.size, case.envs, kind, *figures, result.get(f"ratio_to_{kind}", "")])
     title = (
-        f"Serving ({config.transport}, model {config.model}, {config.experience}): {config.actors} client "
+        f"Serving ({config.transport}, model {config.model}): {config.actors} client "
         f"processes x {config.streams} streams, medians of {config.rounds} rounds; p50 and p99 of the round "
         "trip seen by a client"
     )
+    columns = ["observation", "environments", "kind", *_COLUMNS, "serving relative to it"]
     print_table(title, columns, rows)
-    ratios = {case.name: result["ratio"] for case, result in results.items()}
-    latencies = {case.name: result["serving"]["round_trip_p50_ms"] for case, result in results.items()}
-    print_result(
-        {
-            "benchmark": "serving",
-            "transport": config.transport,
-            "model": config.model,
-            "experience": config.experience,
-            "goals": {case.name: goal(config, case.envs) for case in results},
-            "latency_goal_ms": LATENCY_GOALS_MS[config.model] if _is_lonely(config) else None,
-            "latencies_p50_ms": latencies,
-            "ratios": ratios,
-            "lowest_ratio": min(ratios.values()),
-            "ratios_to_sync_echo": {case.name: r["ratio_to_sync_echo"] for case, r in results.items()},
-            "figures": {case.name: result for case, result in results.items()},
-        }
-    )
-
-
-if __name__ == "__main__":
-    run_main(main)
+    named = {case.name: result for case, result in results.items()}
+    found = {
+        "benchmark": "serving",
+        "transport": config.transport,
+        "model": config.model,
+        "latencies_p50_ms": {name: r["serving"]["round_trip_p50_ms"] for name, r in named.items()},
+        "ratios": {name: r["ratio_to_echo"] for name, r in named.items()},
+        "figures": named,
+    }
+    if config.baseline:
+        found["ratios_to_baseline"] = {name: r["ratio_to_baseline"] for name, r in named.items()}
+    print_result(found)

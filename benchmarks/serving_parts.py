@@ -1,23 +1,33 @@
-"""Client processes with many streams, a server in this process, and what both use."""
+"""Servers for benchmarks.serving: the real one around any inference, and a bare gRPC echo. No TensorFlow."""
 
-import contextlib
-import os
-import statistics
-import tempfile
-import time
+import asyncio
+import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-import numpy as np
-import psutil
+import grpc
 
-from benchmarks.constant_serving import ConstantServing
-from benchmarks.harness import finish, module_child, running, wait_until
-from seed_rl.launch.child import ACTOR_ENV, Child
-from seed_rl.serving.gateway import gateway_addresses
+from benchmarks.null_suite import NullConfig, RoundTrips, null_suite
+from seed_rl.environments.making import suite_spec
+from seed_rl.launch.watch import Gateways, gateway_commands
+from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.connections import Connections
+from seed_rl.serving.gateway import gateway_addresses, private_address
+from seed_rl.serving.listener import Listener
+from seed_rl.serving.request import Answer, Request
+from seed_rl.serving.server import InferenceServer
+from seed_rl.serving.shared_memory import make_wake_up_set
+from seed_rl.serving.tasks import Task
+from seed_rl.types import EnvironmentSpec
+from seed_rl.wire.codec import ActionCodec, StepCodec
+from seed_rl.wire.protocol import SERVICE, EnvironmentDescription, channel_options, max_message_bytes
 
-_START_TIMEOUT_SECS = 60.0
+METHOD = "/benchmarks.Echo/Echo"
+
+# As in seed_rl.wire.client and seed_rl.serving.server, except for the limits on message size.
+CHANNEL_OPTIONS = [*channel_options(-1), ("grpc.use_local_subchannel_pool", 1)]
+
+Deliver = Callable[[list[tuple[Request, Answer]]], None]
 
 
 class Case(NamedTuple):
@@ -31,175 +41,132 @@ class Case(NamedTuple):
         """The name of the case in the result."""
         return f"{self.size}_{self.envs}"
 
+    @property
+    def spec(self) -> EnvironmentSpec:
+        """The spec of its null environments."""
+        return suite_spec(null_suite(RoundTrips(), 1), NullConfig(size=self.size), 0)
 
-class Load(NamedTuple):
-    """Client processes of `serving_client`.
+    @property
+    def message_bytes(self) -> tuple[int, int]:
+        """Bytes of a step's records, and of the actions in response."""
+        records, actions = StepCodec(self.spec).record_bytes, ActionCodec(self.spec.action).action_bytes
+        return self.envs * records, self.envs * actions
+
+
+class Serving:
+    """The part of a learner between the wire and the experience, around any kind of inference.
 
     Attributes:
-      kind: of the clients, one of `serving_client.KINDS`.
-      case: what they send.
-      clients: how many processes there are.
-      streams: of each process.
-      transport: how steps travel, of the kind `serving`.
-      num_gateways: how many processes serve them in the server's place.
+      streams: number of environment groups that are connected so far.
+      figures: a function that returns the figures of inference since its last call, if there are any.
     """
 
-    kind: str
-    case: Case
-    clients: int
-    streams: int
-    transport: str
-    num_gateways: int
+    def __init__(
+        self,
+        address: str,
+        case: Case,
+        num_envs: int,
+        batch_size: int,
+        num_gateways: int,
+        serve: Callable[[Batcher[Request], Deliver], None],
+        figures: Callable[[], dict[str, float]] = dict,
+    ):
+        """Starts serving `num_envs` environments over all clients.
+
+        `serve` answers batches of at most `batch_size` environments until the batcher is closed. Gateways
+        serve the clients in this process's place, see `serving.gateway`.
+        """
+        self.streams, self.figures, self._envs_per_message = 0, figures, case.envs
+        environment = EnvironmentDescription("null", NullConfig(size=case.size).to_dict(), case.spec)
+        self._batcher: Batcher[Request] = Batcher(batch_size, 0.02, make_wake_up_set())
+        behind = private_address(address)
+        longest = max_message_bytes(StepCodec(case.spec).record_bytes, num_envs)
+        self._listener = Listener(address, longest, (SERVICE,), also=behind)
+        connections = Connections(
+            environment, num_envs, [self._batcher], case.envs, on_actor=self._count_streams
+        )
+        self._server = InferenceServer(address, connections, listener=self._listener)
+        self._gateways = Gateways(gateway_commands(gateway_addresses(address, num_gateways), behind, {}))
+        self._thread = threading.Thread(
+            target=serve, args=(self._batcher, self._server.deliver), name="inference", daemon=True
+        )
+        self._thread.start()
+
+    def _count_streams(self, task: Task) -> None:
+        self.streams += len(task.envs) // self._envs_per_message
 
     @property
-    def num_envs(self) -> int:
-        """All environments."""
-        return self.clients * self.streams * self.case.envs
+    def gateway_pids(self) -> Sequence[int]:
+        """Process ids of the gateways."""
+        return self._gateways.pids
+
+    def stop(self) -> None:
+        """Ends every stream as at the end of training."""
+        self._batcher.close()
+        self._thread.join()
+        self._server.stop()
+        self._gateways.stop()
+        self._listener.stop()
 
 
-class Server(Protocol):
-    """Server of the clients."""
+def zeros(case: Case) -> Callable[[Batcher[Request], Deliver], None]:
+    """A function for `Serving` that answers with zeros: what is left is the way of a step and back."""
+    action_bytes = ActionCodec(case.spec.action).action_bytes
 
-    streams: int
+    def serve(batcher: Batcher[Request], deliver: Deliver) -> None:
+        while (batch := batcher.next_batch()) is not None:
+            batcher.finish([client for client, _ in batch])
+            deliver([(request, bytes(action_bytes * request.group.num_envs)) for _, request in batch])
 
-    @property
-    def gateway_pids(self) -> list[int]: ...  # noqa: D102
-    def inference_figures(self) -> dict[str, float]: ...  # noqa: D102
-    def has_answered(self) -> bool: ...  # noqa: D102
-    def stop(self) -> None: ...  # noqa: D102
+    return serve
 
 
-def serve(
-    address: str, load: Load, batch_size: int, model: str, replay: bool = False, unroll_length: int = 20
-) -> Server:
-    """Starts the real server, with batches of at most so many environments.
+class EchoServer:
+    """A bare gRPC echo, like `Serving` from outside; an event loop in its own thread.
 
-    Args:
-      address: where to listen.
-      load: the clients.
-      batch_size: most environments in a batch.
-      model: what answers: `tensorflow`, a null policy, or `none`, a thread that sends zeros.
-      replay: whether unrolls go to replay, with TensorFlow.
-      unroll_length: agent steps of unrolls that do not.
+    It responds to each message with as many bytes as its actions would take.
+
+    Attributes:
+      streams: number of streams that are open now.
+      figures: as of `Serving`; there are none.
+      gateway_pids: none, as of a server that serves its clients itself.
     """
-    what = (address, load.case.size, load.num_envs, load.case.envs, batch_size)
-    if model == "none":
-        return ConstantServing(*what, num_gateways=load.num_gateways)
-    from benchmarks.null_serving import NullServing  # Imports TensorFlow.
 
-    return NullServing(*what, replay=replay, num_gateways=load.num_gateways, unroll_length=unroll_length)
+    def __init__(self, address: str, response: bytes):
+        """Starts listening; `response` is sent in reply to every message."""
+        self.streams, self.figures = 0, dict
+        self.gateway_pids: Sequence[int] = ()
+        self._response = response
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="echo-server", daemon=True)
+        self._thread.start()
+        self._server = self._run(self._start(address))
 
+    async def _start(self, address: str) -> grpc.aio.Server:
+        options = [*CHANNEL_OPTIONS, ("grpc.so_reuseport", 0)]
+        server = grpc.aio.server(options=options, compression=grpc.Compression.NoCompression)
+        service, method = METHOD.strip("/").split("/")
+        handlers = {method: grpc.stream_stream_rpc_method_handler(self._echo)}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+        server.add_insecure_port(address)
+        await server.start()
+        return server
 
-def measure(
-    load: Load, start_server: Callable[[str], Server], warm_up_secs: float, seconds: float
-) -> dict[str, float]:
-    """Starts a server at the address that it is given, and the clients; returns figures by name."""
-    with tempfile.TemporaryDirectory(prefix="seed_rl_benchmark_") as directory:
-        address = f"unix:{directory}/socket"
-        gateways = gateway_addresses(address, load.num_gateways)
-        outputs = [Path(directory) / f"client_{task}.npy" for task in range(load.clients)]
-        clients = [
-            _client(load, gateways[task % len(gateways)] if gateways else address, task, output)
-            for task, output in enumerate(outputs)
-        ]
-        server = start_server(address)
+    async def _echo(self, request_iterator: Any, context: Any) -> None:
+        del request_iterator
+        self.streams += 1
         try:
-            paths = [Path(gateway.removeprefix("unix:")) for gateway in gateways]
-            wait_until(lambda: all(path.exists() for path in paths), (), _START_TIMEOUT_SECS, "gateway")
-            before = _Use(server)
-            with running(clients):
-                streams = load.clients * load.streams
-                wait_until(
-                    lambda: server.streams == streams, clients, _START_TIMEOUT_SECS, "stream of every client"
-                )
-                # The first inference call may take longer than the whole warm-up.
-                wait_until(server.has_answered, clients, _START_TIMEOUT_SECS, "first answer")
-                time.sleep(warm_up_secs)
-                figures, window = _observe(server, clients, seconds)
-                figures |= _Use(server).since(before, streams)
-                for client in clients:
-                    client.terminate()
-                finish(clients, 30)
+            while await context.read() is not grpc.aio.EOF:
+                await context.write(self._response)
         finally:
-            server.stop()
-        trips = np.concatenate([np.load(output) for output in outputs], axis=1)
-    trip_figures = _round_trips(trips, window, load.case.envs)
-    rate = trip_figures["messages_per_second"]
-    costs = {f"{who}_us_per_message": 1e6 * figures[f"{who}_cores"] / rate for who in ("server", "gateway")}
-    return {**figures, **trip_figures, **costs}
+            self.streams -= 1
 
+    def stop(self) -> None:
+        """Stops listening; the clients have ended."""
+        self._run(self._server.stop(3.0))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
-def _client(load: Load, address: str, task: int, output: Path) -> Child:
-    return module_child(
-        "benchmarks.serving_client",
-        f"--kind={load.kind}",
-        f"--server_address={address}",
-        f"--task={task}",
-        f"--size={load.case.size}",
-        f"--envs_per_message={load.case.envs}",
-        f"--streams={load.streams}",
-        f"--transport={load.transport}",
-        f"--output={output}",
-        log=output.with_suffix(".log"),
-        env=ACTOR_ENV,
-    )
-
-
-class _Use:
-    """Resident memory and open descriptors of this process, the server's, and of its gateways."""
-
-    def __init__(self, server: Server):
-        self._of = {"server": _used([os.getpid()]), "gateway": _used(server.gateway_pids)}
-
-    def since(self, before: "_Use", streams: int) -> dict[str, float]:
-        """Memory and descriptors that each of so many streams has added, by process."""
-        figures = {}
-        for who, (num_bytes, descriptors) in self._of.items():
-            bytes_before, descriptors_before = before._of[who]
-            figures[f"{who}_kib_per_stream"] = (num_bytes - bytes_before) / 1024 / streams
-            figures[f"{who}_descriptors_per_stream"] = (descriptors - descriptors_before) / streams
-        return figures
-
-
-def _used(pids: Sequence[int]) -> tuple[int, int]:
-    processes = [psutil.Process(pid) for pid in pids]
-    with contextlib.ExitStack() as stack:
-        for process in processes:
-            stack.enter_context(process.oneshot())
-        return sum(p.memory_info().rss for p in processes), sum(p.num_fds() for p in processes)
-
-
-def _observe(
-    server: Server, clients: Sequence[Child], seconds: float
-) -> tuple[dict[str, float], tuple[float, float]]:
-    """Lets it run; returns the figures and the time window, in seconds of the monotonic clock."""
-    server.inference_figures()
-    own = psutil.Process()
-    of_clients = [psutil.Process(client.pid) for client in clients]
-    of_gateways = [psutil.Process(pid) for pid in server.gateway_pids]
-    for process in (own, *of_clients, *of_gateways):
-        process.cpu_percent()  # It measures from one call to the next.
-    start = time.monotonic()
-    time.sleep(seconds)
-    window = (start, time.monotonic())
-    figures = {
-        "server_cores": own.cpu_percent() / 100,
-        "client_cores": statistics.fmean(client.cpu_percent() / 100 for client in of_clients),
-        "gateway_cores": sum(gateway.cpu_percent() / 100 for gateway in of_gateways),
-    }
-    return {**figures, **server.inference_figures()}, window
-
-
-def _round_trips(trips: np.ndarray, window: tuple[float, float], envs: int) -> dict[str, Any]:
-    ended, seconds = trips
-    inside = (ended >= window[0]) & (ended < window[1])
-    if not inside.any():
-        raise RuntimeError("No message was answered during the measurement; raise --seconds.")
-    rate = float(inside.sum()) / (window[1] - window[0])
-    p50, p99 = np.percentile(1e3 * seconds[inside], [50, 99])
-    return {
-        "messages_per_second": rate,
-        "agent_steps_per_second": rate * envs,
-        "round_trip_p50_ms": float(p50),
-        "round_trip_p99_ms": float(p99),
-    }
+    def _run(self, coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()

@@ -7,14 +7,7 @@ from seed_rl.flags.flagfile import configs_directory
 
 
 class Goal(NamedTuple):
-    """Goal of presets: a mean return.
-
-    Attributes:
-      environment: name of the suite.
-      game: its game; None for a suite without games.
-      mark: the mean return.
-      agents: those that are meant to reach it, and perhaps `rainbow`.
-    """
+    """The mean return that presets of these agents, and perhaps `rainbow`, are meant to reach."""
 
     environment: str
     game: str | None
@@ -62,31 +55,17 @@ class Row(NamedTuple):
 THREE_SEEDS = (1, 2, 3)
 # For EnvPool's images, where the command's own settings are for everything else.
 _IMAGES = (
-    "--torso=shallow",
-    "--lstm_size=0",
-    "--frame_stack=1",
-    "--normalize_observations=true",
-    "--num_actors=2",
-    "--env_batch_size=16",
-    "--num_env_groups=2",
-    "--batch_size=8",
-    "--learning_rate=0.0006",
-    "--adam_epsilon=0.00001",
-    "--entropy_cost=0.01",
+    "--torso=shallow --lstm_size=0 --frame_stack=1 --normalize_observations=true --num_actors=2 "
+    "--env_batch_size=16 --num_env_groups=2 --batch_size=8 --learning_rate=0.0006 --adam_epsilon=0.00001 "
+    "--entropy_cost=0.01"
 )
 _COINRUN = ("--unroll_length=40", "--discounting=0.995", "--total_environment_frames=2000000")
 _VIZDOOM = ("--unroll_length=20", "--discounting=0.99", "--total_environment_frames=600000")
 _SWINGUP = ("--num_actors=1", "--env_batch_size=8", "--total_environment_frames=150000")
 # Longer rollouts and smaller updates than for the empty goal, because goals are rare.
 _KEEPER = (
-    "--total_environment_frames=2000000",
-    "--env_batch_size=16",
-    "--inference_batch_size=32",
-    "--unroll_length=64",
-    "--batch_size=8",
-    "--epochs=4",
-    "--learning_rate=0.0003",
-    "--entropy_cost=0.003",
+    "--total_environment_frames=2000000 --env_batch_size=16 --inference_batch_size=32 --unroll_length=64 "
+    "--batch_size=8 --epochs=4 --learning_rate=0.0003 --entropy_cost=0.003"
 )
 _MINATAR = ("asterix", "freeway", "seaquest", "space_invaders")
 
@@ -104,7 +83,7 @@ _STUDIED = ("SpaceInvaders", "Breakout")
 def _study(
     label: str, *flags: str, agent: str = "vtrace", games: Sequence[str] = _STUDIED[:1], entropy: float = 0.01
 ) -> list[Row]:
-    """Rows of Atari's preset for 5M frames with other settings; `entropy` is its cost at the end."""
+    """What Atari's preset learns in 5M frames with other settings; `entropy` is its cost at the end."""
     every = ("--total_environment_frames=5000000", f"--final_entropy_cost={entropy:g}")
     return [Row(f"atari/{agent}/{game}", (1,), (*every, *flags), label) for game in games]
 
@@ -118,7 +97,7 @@ SUITES: dict[str, tuple[Row, ...]] = {
         Row("atari/vtrace/Seaquest", (1,)),
         Row("atari/vtrace/BeamRider", (1,)),
     ),
-    # The candidates for Atari's preset.
+    # What Atari's preset was chosen from.
     "study": (
         *_study("preset", games=_STUDIED),
         *_study("entropy_falls", entropy=0, games=_STUDIED),
@@ -139,10 +118,10 @@ SUITES: dict[str, tuple[Row, ...]] = {
     "minatar": tuple(Row(f"minatar/{agent}/{game}", (1,)) for game in _MINATAR for agent in ("ppo", "pqn")),
     "envpool": (
         Row("envpool/ppo/MiniGrid-DoorKey-5x5-v0", (1,), ("--total_environment_frames=500000",)),
-        Row("envpool/vtrace/CoinrunEasy-v0", (1,), (*_IMAGES, *_COINRUN)),
-        Row("envpool/vtrace/Basic-v1", (1,), (*_IMAGES, *_VIZDOOM)),
+        Row("envpool/vtrace/CoinrunEasy-v0", (1,), (*_IMAGES.split(), *_COINRUN)),
+        Row("envpool/vtrace/Basic-v1", (1,), (*_IMAGES.split(), *_VIZDOOM)),
         Row("envpool/sac/CartpoleSwingup-v1", (1,), _SWINGUP),
         Row("football/ppo", (1,)),
-        Row("football/ppo/academy_3_vs_1_with_keeper", (1,), _KEEPER),
+        Row("football/ppo/academy_3_vs_1_with_keeper", (1,), tuple(_KEEPER.split())),
     ),
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs CleanRL and Sample Factory for `python -m benchmarks.rivals`, each in a virtual environment of its own:
+# Installs CleanRL and Sample Factory for `python -m benchmarks rivals`, each in a virtual environment of its own:
 #
 #   tools/install_rivals.sh [directory; default: .rivals]
 #

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def result(name, *args):
     """Last line of a benchmark's output, parsed."""
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", f"benchmarks.{name}", *args]
+    command = [sys.executable, "-m", "benchmarks", name, *args]
     done = subprocess.run(command, cwd=ROOT, env=env, timeout=200, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])

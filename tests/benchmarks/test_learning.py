@@ -30,8 +30,8 @@ def result(capsys):
 
 def test_progress_is_the_last_return_and_the_first_time_at_the_mark():
     periods = [period(100), period(200, 0.2), period(300, 0.96), period(400, 0.99), period(500, 0.9)]
-    assert progress(periods, 0.95) == Progress(0.9, 0.99, 500, 50.0, 300, 30.0, 3)
-    assert progress(periods, 1.0) == Progress(0.9, 0.99, 500, 50.0, None, None, None)
+    assert progress(periods, 0.95) == Progress(0.9, 0.99, 500, 50.0, 300, 30.0)
+    assert progress(periods, 1.0) == Progress(0.9, 0.99, 500, 50.0, None, None)
     assert progress(periods)[:4] == (0.9, 0.99, 500, 50.0)
     assert progress([]) == progress([period(0)])[:3] + progress([])[3:] == Progress(None, None, 0, 0.0)
 
@@ -42,19 +42,18 @@ def test_complete_runs_are_read_and_not_repeated(tmp_path, capsys):
         write_run(tmp_path, "catch/ppo", seed, [period(1000, 0.97), period(total, final)])
     args = ["learning", "catch/ppo", "--seeds=1,2", f"--logdir={tmp_path}"]
     assert learning.main(args) == 0
-    found = result(capsys)
+    lines = capsys.readouterr().out.splitlines()
+    found = json.loads(lines[-1])
     assert found["goals"] == {"catch/ppo": 0.95}
     assert [found["figures"]["catch/ppo"][seed]["final"] for seed in "12"] == [0.99, 0.5]
-
-    assert learning.main([*args, "--markdown"]) == 0
-    lines = capsys.readouterr().out.splitlines()
     assert "| catch/ppo | 0.95 | 0.99; 0.5 | 0.99; 0.97 | 400,000; 400,000 | 1.67; 1.67 | 667; 667 |" in lines
 
 
-@pytest.mark.parametrize("flags", [("--stop_at_goal",), ("--minutes=2",)])
-def test_a_run_that_reached_its_goal_or_its_limit_is_complete(tmp_path, capsys, flags):
+def test_a_run_that_reached_its_goal_is_complete(tmp_path, capsys):
     write_run(tmp_path, "catch/ppo", 1, [period(1000, 0.97), period(1200, 0.9)])
-    assert learning.main(["learning", "catch/ppo", "--seeds=1", f"--logdir={tmp_path}", *flags]) == 0
+    assert (
+        learning.main(["learning", "catch/ppo", "--seeds=1", f"--logdir={tmp_path}", "--stop_at_goal"]) == 0
+    )
     assert result(capsys)["figures"]["catch/ppo"]["1"]["frames"] == 1200
 
 
@@ -66,14 +65,14 @@ def test_a_run_that_reached_its_goal_or_its_limit_is_complete(tmp_path, capsys, 
         (("catch/ppo", "--learning_rat=1"), "did you mean --learning_rate"),
         (("catch/ppo", "--seeds=one"), "--seeds=one is not valid"),
         (("catch/ppo", "--seeds=1,²"), "--seeds=1,² is not valid"),
-        (("catch/ppo", "--seeds=1,2,01"), "--seeds has 1 twice"),
+        (("catch/ppo", "--seeds=1,2,1"), "--seeds=1,2,1 has a number twice"),
         (("catch/ppo", f"--logdir={__file__}"), "--logdir=.* cannot be used .*name another directory"),
         (("catch/ppo", "--logdir=/proc/runs"), "--logdir=/proc/runs cannot be used"),
         (("--suite=atari", f"--records={__file__}/records"), "--records=.* cannot be used"),
         (("--suite=atary",), "--suite=atary is not valid"),
         (("--suite=atari", "catch/ppo"), "leave out catch/ppo, or --suite"),
         (("--suite=atari", "--learning_rate=1"), "leave out --learning_rate=1, or --suite"),
-        (("--suite=atari", "--minutes=1"), "leave out --stop_at_goal and --minutes"),
+        (("--suite=atari", "--stop_at_goal"), "leave out --stop_at_goal"),
     ],
 )
 def test_bad_input_is_one_sentence(args, sentence, monkeypatch, tmp_path):
@@ -143,7 +142,7 @@ def test_a_suite_keeps_records_and_trains_nothing_that_has_one(tmp_path, capsys,
     changed = small._replace(seeds=(1,), flags=("--batch_size=8",))
     monkeypatch.setitem(suites.SUITES, "atari", (changed,))
     assert learning.main(args) == 0
-    assert "seed 1: recorded with another batch_size: 4 there, 8 now; --again" in capsys.readouterr().err
+    assert "seed 1: recorded with another batch_size: 4 there, 8 now; without" in capsys.readouterr().err
 
 
 def test_the_docs_say_what_the_records_say(tmp_path):
@@ -155,7 +154,7 @@ def test_the_docs_say_what_the_records_say(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_real_run_stops_at_the_limit_and_resumes(tmp_path):
+def test_a_real_run_resumes(tmp_path):
     pytest.importorskip("tensorflow", reason="no TensorFlow")
 
     def run(*flags):
@@ -163,10 +162,8 @@ def test_a_real_run_stops_at_the_limit_and_resumes(tmp_path):
         return running.result("learning", "catch/vtrace", *every, *flags)["figures"]["catch/vtrace"]["3"]
 
     log = tmp_path / "catch_vtrace_seed_3.log"
-    first = run("--minutes=0.02")
-    assert first["frames"] < 400_000  # None yet, on a busy machine.
-    assert first["seconds"] >= 1.2
-    assert "Stopped with a checkpoint" in log.read_text()
+    first = run("--total_environment_frames=1000")
+    assert first["frames"] >= 1000
     frames = first["frames"] + 5000
     second = run(f"--total_environment_frames={frames}")
     assert second["frames"] >= frames

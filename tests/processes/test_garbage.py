@@ -8,8 +8,7 @@ import time
 
 import pytest
 
-from benchmarks.garbage import first_answer
-from benchmarks.garbage_inputs import KINDS, Garbage, call_of, send, silent
+from tests.garbage import KINDS, Garbage, call_of, first_answer, send, silent
 from tests.ports import GARBAGE, free_ports
 
 pytestmark = pytest.mark.slow

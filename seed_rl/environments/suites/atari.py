@@ -4,7 +4,7 @@ Each observation is a single frame: stacking happens on the learner. The emulato
 only the frames that contribute to an observation are converted to grayscale.
 
 EnvPool (`--engine=envpool`) and ale-py's own vector environment give the same frames, but are not faster on
-one core. `python -m benchmarks.atari_engines` compares them, and docs/environments.md has the figures.
+one core; docs/environments.md has the figures.
 """
 
 import dataclasses

@@ -1,16 +1,21 @@
 """Garbage as a peer might send it to a learner: bytes, HTTP/2 frames, metadata, messages. No TensorFlow."""
 
 import contextlib
+import dataclasses
 import math
+import queue
 import random
+import secrets
 import socket
 import struct
+import time
 from collections.abc import Callable, Sequence
 
+import grpc
 import numpy as np
 
 from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.protocol import PROTOCOL_VERSION
+from seed_rl.wire.protocol import METHOD, PROTOCOL_VERSION, SERVICE
 
 KINDS = ("bytes", "frames", "metadata", "messages")
 
@@ -23,6 +28,8 @@ _METHODS = ("Inference/Connect", "Learners/Meet", "Learners/Nothing")
 _FORGED = b"\r\n\x1b]0;owned\x07\x1b[2Jseed_rl: Training is complete: 0 frames.\n"
 
 _WAIT_SECS = 0.02
+_RETRY_SECS = 0.2
+_ENVS = 4  # Of an actor.
 
 
 class Garbage:
@@ -178,6 +185,48 @@ def ready_and_step(welcome: pb.Welcome, num_envs: int) -> list[pb.FromActor]:
     record = struct.pack("<f??", 0.0, True, False) + bytes(size)
     step = pb.Step(group=0, records=num_envs * record)
     return [pb.FromActor(ready=pb.Ready(applied=[0])), pb.FromActor(steps=[step])]
+
+
+@dataclasses.dataclass
+class Answer:
+    """What a new actor got.
+
+    Attributes:
+      seconds: until the actions for its first step; None: it got none in time.
+      welcome: the learner's, if it has answered.
+    """
+
+    seconds: float | None = None
+    welcome: pb.Welcome = dataclasses.field(default_factory=pb.Welcome)
+
+
+def first_answer(address: tuple[str, int], token: str | None, timeout_secs: float) -> Answer:
+    """Plays one step as a new actor, which tries again until it has an answer or the time is over."""
+    start, answer = time.monotonic(), Answer()
+    metadata = [("authorization", f"Bearer {token}")] if token else []
+    options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_reconnect_backoff_ms", 1_000)]
+    join, asked = join_of(_ENVS, secrets.randbits(64)), f"{address[0]}:{address[1]}"
+    while (left := start + timeout_secs - time.monotonic()) > 0:
+        said: queue.SimpleQueue[pb.FromActor | None] = queue.SimpleQueue()
+        with (
+            grpc.insecure_channel(asked, options) as channel,
+            contextlib.suppress(grpc.RpcError, StopIteration),
+        ):
+            connect = channel.stream_stream(
+                f"/{SERVICE}/{METHOD}", pb.FromActor.SerializeToString, pb.FromLearner.FromString
+            )
+            call = connect(iter(said.get, None), timeout=left, metadata=metadata, wait_for_ready=True)
+            said.put(join)
+            answer.welcome = next(call).welcome
+            for message in ready_and_step(answer.welcome, _ENVS):
+                said.put(message)
+            next(call)
+            answer.seconds = time.monotonic() - start
+        said.put(None)
+        if answer.seconds is not None:
+            break
+        time.sleep(_RETRY_SECS)
+    return answer
 
 
 def _messages(welcome: pb.Welcome) -> dict[str, bytes]:
