@@ -13,10 +13,11 @@ from seed_rl.algorithms.policy import Policy
 from seed_rl.environments.actions import action_decoder
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import empty_output
-from seed_rl.environments.failures import FailureConfig, Fault
+from seed_rl.environments.failures import Fault
 from seed_rl.environments.reading import leaf_readers
 from seed_rl.environments.specs import Spaces, environment_spec
 from seed_rl.evaluation.episodes import PlayedEpisode, Share
+from seed_rl.evaluation.load import EvaluateConfig
 from seed_rl.types import EnvironmentSpec, EnvOutput, Nest, flatten_like
 
 
@@ -24,14 +25,8 @@ def play(
     suite: Suite,
     environment_config: EnvironmentConfig,
     policy: Policy,
-    *,
     env_id: int,
-    episodes: int,
-    num_envs: int,
-    greedy: bool,
-    seed: int,
-    tolerance: FailureConfig,
-    max_agent_steps: int | None = None,
+    config: EvaluateConfig,
 ) -> Iterator[PlayedEpisode]:
     """Plays episodes in up to E = `num_envs` environments at the same time, and yields each as it ends.
 
@@ -45,12 +40,13 @@ def play(
       ImportError: the suite's engine is not installed.
       EnvironmentFailedError: an environment failed too often. Every episode that ended before was yielded.
     """
-    size = min(num_envs, episodes)
+    episodes = config.episodes_asked or sys.maxsize
+    size = min(config.num_envs, episodes)
     with contextlib.ExitStack() as stack:
         shares = []
         for index in range(size):
             numbers = range(index, episodes, size)
-            shares.append(Share(suite, environment_config, seed, numbers, tolerance))
+            shares.append(Share(suite, environment_config, config.seed, numbers, config.failures))
             stack.callback(shares[-1].batch.close)
         spec = shares[0].batch.spec
         env = empty_output(spec, size)
@@ -62,8 +58,8 @@ def play(
                 )
             share.batch.write_to(tf.nest.map_structure(lambda x, i=index: x[i : i + 1], env))
             share.batch.reset()
-        choose = Choice(policy, spec, size, env_id, greedy)
-        steps_left = sys.maxsize if max_agent_steps is None else max_agent_steps
+        choose = Choice(policy, spec, size, env_id, config.greedy)
+        steps_left = config.max_agent_steps or sys.maxsize
         while any(share.left for share in shares):
             playing = np.array([share.left > 0 for share in shares])
             steps_left -= int(np.count_nonzero(playing & ~env.truncated))  # A reset is no agent step.
@@ -111,11 +107,8 @@ class Agent:
     ):
         """An agent for environments with the spaces of `env`; the policy gets `env_id` for all of them."""
         spec = environment_spec(env, config)
-        self.observation_space, self.action_space, self.num_envs = (
-            env.observation_space,
-            env.action_space,
-            num_envs,
-        )
+        self.observation_space, self.action_space = env.observation_space, env.action_space
+        self.num_envs = num_envs
         self._size = num_envs or 1
         self._readers = leaf_readers(env.observation_space)
         self._decode = action_decoder(env.action_space)
