@@ -43,8 +43,8 @@ def test_incomplete_lines_are_left_out_with_a_warning(tmp_path, capsys, lines, f
 
 
 def test_a_curve_has_the_periods_that_have_the_metric(tmp_path):
-    returns = {10: {}, 20: {"mean_return": 1.5}, 30: {"mean_return": None}, 40: {"mean_return": 2}}
-    write(tmp_path, *(period(frames, **metrics) for frames, metrics in returns.items()))
+    returns = {20: 1.5, 30: None, 35: float("nan"), 40: 2}
+    write(tmp_path, period(10), *(period(f, mean_return=value) for f, value in returns.items()))
     found = curve(read_periods(tmp_path), "mean_return")
     np.testing.assert_array_equal(found.env_frames, [20, 40])
     np.testing.assert_array_equal(found.seconds, [2, 4])
