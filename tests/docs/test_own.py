@@ -6,18 +6,12 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.docs.pages import ROOT, blocks
 
 pytestmark = pytest.mark.slow
-
-
-def blocks(page, language):
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
 def commands(page):
@@ -43,16 +37,9 @@ def site(tmp_path_factory):
         folder.mkdir(exist_ok=True)
         for name, text in files.items():
             (folder / name).write_text(text)
-        pip = (
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--no-deps",
-            "--no-build-isolation",
-            f"--target={path}",
-        )
-        subprocess.run([*pip, "."], cwd=project, check=True, capture_output=True, timeout=300)
+        options = ("--no-deps", "--no-build-isolation", f"--target={path}")
+        pip = (sys.executable, "-m", "pip", "install", *options, ".")
+        subprocess.run(pip, cwd=project, check=True, capture_output=True, timeout=300)
     return path
 
 
