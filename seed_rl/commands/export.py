@@ -86,10 +86,9 @@ def _check(output: Path, config: ExportConfig) -> None:
     """Checks that the output may be written, before any work; raises UsageError."""
     if config.format == _ONNX:
         check_output(output, "output", config.overwrite)
-    elif os.path.lexists(output):
-        if not config.overwrite:
-            raise UsageError(
-                f"{output} already exists; add --overwrite, or name another directory with --output."
-            )
-        if not (output / "saved_model.pb").is_file():
-            raise UsageError(f"{output} is no SavedModel and is not overwritten; name another --output.")
+    elif os.path.lexists(output) and not config.overwrite:
+        raise UsageError(
+            f"{output} already exists; add --overwrite, or name another directory with --output."
+        )
+    elif os.path.lexists(output) and not (output / "saved_model.pb").is_file():
+        raise UsageError(f"{output} is no SavedModel and is not overwritten; name another --output.")

@@ -109,12 +109,11 @@ class Agent:
         spec = environment_spec(env, config)
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self.num_envs = num_envs
-        self._size = num_envs or 1
         self._readers = leaf_readers(env.observation_space)
         self._decode = action_decoder(env.action_space)
-        self._env = empty_output(spec, self._size)
+        self._env = empty_output(spec, num_envs or 1)
         self._buffers = flatten_like(spec.observation, self._env.observation)
-        self._choose = Choice(policy, spec, self._size, env_id, greedy)
+        self._choose = Choice(policy, spec, num_envs or 1, env_id, greedy)
         self._begins = True
 
     def reset(self) -> None:
@@ -136,12 +135,12 @@ class Agent:
         Raises:
           ValueError: the observation does not fit the observation space.
         """
-        env, size = self._env, self.num_envs
+        env, size, readers = self._env, self.num_envs, self._readers
         try:
-            arrays = [
-                read([observation]) if size is None else read.of_batch(observation, size)
-                for read in self._readers
-            ]
+            if size is None:
+                arrays = [read([observation]) for read in readers]
+            else:
+                arrays = [read.of_batch(observation, size) for read in readers]
         except Fault as fault:
             raise ValueError(f"act() got {str(fault).removeprefix('returned ')}.") from None
         for buffer, array in zip(self._buffers, arrays, strict=True):
@@ -149,4 +148,4 @@ class Agent:
         env.reward[:], env.done[:] = reward, self._begins or done
         self._begins = False
         actions = self._decode(self._choose(env))
-        return actions[0] if self.num_envs is None else np.stack(actions)
+        return actions[0] if size is None else np.stack(actions)

@@ -48,21 +48,22 @@ class Share:
     Attributes:
       batch: the environment.
       left: the number of episodes that are still to be played.
+      next: the number and the seed of each episode; if some are void, others follow the first ones.
+      has_begun: whether an episode has, in this agent step.
       ended: the episode that has ended in this agent step, if its environment is not found to have failed.
     """
 
     def __init__(
         self, suite: Suite, config: EnvironmentConfig, seed: int, numbers: range, tolerance: FailureConfig
     ):
-        """Makes the environment for the episodes with these numbers; if some are void, others follow them."""
+        """Makes the environment for the episodes with these numbers."""
         self.left = len(numbers)
-        self._suite, self._seed = suite, seed
-        self._numbers = itertools.count(numbers.start, numbers.step)
+        self.next = ((n, derived_seed(seed, n)) for n in itertools.count(numbers.start, numbers.step))
+        self.has_begun = False
         self.ended: PlayedEpisode | None = None
-        self._has_begun = False  # An episode, in this agent step.
-        recorded = Suite(suite.config_class, self._make)
-        env_seed = derived_seed(seed, numbers.start)
-        self.batch = SingleEnvironments(recorded, config, [env_seed], tolerance, numbers.start)
+        recorded = Suite(suite.config_class, lambda config, seed: _Recorded(suite.make(config, seed), self))
+        seeds = [derived_seed(seed, numbers.start)]
+        self.batch = SingleEnvironments(recorded, config, seeds, tolerance, numbers.start)
 
     def step(self, action: np.ndarray) -> Iterator[PlayedEpisode]:
         """Takes an agent step, `[1, ...]`; yields the episode that ends with it, if one does.
@@ -70,27 +71,18 @@ class Share:
         Raises:
           EnvironmentFailedError: the environment failed too often to play all of its episodes.
         """
-        failure, self._has_begun = None, False
+        failure, self.has_begun = None, False
         try:
             _, (info,) = self.batch.step(action)
             is_good = not info.get(Info.EPISODE_IS_VOID, False)
         except EnvironmentFailedError as error:
-            failure, is_good = error, self._has_begun  # Only after the end of one is another begun.
+            failure, is_good = error, self.has_begun  # Only after the end of one is another begun.
         ended, self.ended = self.ended, None
         if ended is not None and is_good:
             self.left -= 1
             yield ended
         if failure is not None and self.left:
             raise failure
-
-    def begin(self) -> tuple[int, int]:
-        """The number and the seed of the next episode, which begins now."""
-        self._has_begun = True
-        number = next(self._numbers)
-        return number, derived_seed(self._seed, number)
-
-    def _make(self, config: EnvironmentConfig, seed: int) -> gymnasium.Env:
-        return _Recorded(self._suite.make(config, seed), self)
 
 
 class _Recorded(gymnasium.Wrapper):
@@ -101,33 +93,30 @@ class _Recorded(gymnasium.Wrapper):
 
     def __init__(self, env: gymnasium.Env, share: Share):
         super().__init__(env)
-        self._share = share
-        self._continues = False
-        self._number = self._seed = 0
-        self._actions: list[Any] = []
-        self._return = 0.0
+        self._share, self._continues = share, False
+        self._episode = PlayedEpisode(0, 0, [], 0.0)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         """Starts the next episode, or continues one in which only a life was lost."""
         if self._continues:
             self._continues = False
             return self.env.reset()
-        self._number, self._seed = self._share.begin()
-        self._actions, self._return = [], 0.0
-        return self.env.reset(seed=self._seed)
+        self._share.has_begun = True
+        self._episode = PlayedEpisode(*next(self._share.next), [], 0.0)
+        return self.env.reset(seed=self._episode.seed)
 
     def step(self, action: Any) -> Any:
         """Takes one agent step and records it."""
-        self._actions.append(copy.copy(action))  # The environment may change its own in place.
+        self._episode.actions.append(copy.copy(action))  # The environment may change its own in place.
         outcome: Any = self.env.step(action)
         try:
             _, reward, terminated, truncated, info = outcome
-            self._return += raw_reward(reward, info)
+            total = self._episode.episode_return + raw_reward(reward, info)
+            self._episode = self._episode._replace(episode_return=total)
             ended = bool(terminated or truncated)
             self._continues = ended and not ends_episode(ended, info)
         except Exception:
             return outcome
         if ended and not self._continues:
-            own = of_info(info)
-            self._share.ended = PlayedEpisode(self._number, self._seed, self._actions, self._return, own)
+            self._share.ended = self._episode._replace(figures=of_info(info))
         return outcome

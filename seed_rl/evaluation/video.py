@@ -145,22 +145,10 @@ def replay(
     config: EnvironmentConfig,
     tolerance: FailureConfig,
 ) -> ResultT:
-    """Result of `use`, which takes a `Rerun` of each episode; all over again if an environment fails.
-
-    Raises:
-      RerunError: it failed too often, or twice in the same way, and so not by chance.
-    """
-    failures, last = 0, ""
-    while True:
-        try:
-            with contextlib.ExitStack() as stack:
-                reruns = (Rerun(suite, config, episode, tolerance) for episode in episodes)
-                return use(*[stack.enter_context(contextlib.closing(rerun)) for rerun in reruns])
-        except RerunError as error:
-            failures += 1
-            if failures > tolerance.max_environment_failures or str(error) == last:
-                raise
-            last = str(error)
+    """Result of `use`, which takes a `Rerun` of each episode; raises RerunError."""
+    with contextlib.ExitStack() as stack:
+        reruns = (Rerun(suite, config, episode, tolerance) for episode in episodes)
+        return use(*[stack.enter_context(contextlib.closing(rerun)) for rerun in reruns])
 
 
 def write_video(path: Path, episodes: Sequence[tuple[str, Rerun]]) -> None:

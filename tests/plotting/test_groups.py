@@ -161,12 +161,9 @@ def test_names_that_do_not_fit_are_refused_with_those_to_replace(given):
     assert "\n" not in str(caught.value)
 
 
-def test_games_are_in_alphabetical_order():
+def test_games_are_in_alphabetical_order_and_those_of_one_name_have_their_environment():
     groups = grouped(make_record(game="Qbert"), make_record(game="asterix"), make_record(game="Pong"))
     assert [str(task) for task in by_task(groups)] == ["asterix", "Pong", "Qbert"]
-
-
-def test_games_of_one_name_are_told_apart_by_their_environment():
     tasks = [GameTask("atari", "Pong"), GameTask("gym", "Pong"), GameTask("catch", None)]
     assert list(task_labels(tasks).values()) == ["atari Pong", "gym Pong", "catch"]
 
@@ -191,18 +188,16 @@ def test_metrics(metrics, label):
     assert metric_label(grouped(*(make_record(agent=a) for a in agents), metrics=agents)) == label
 
 
-@pytest.mark.parametrize(
-    ("preset", "name"),
-    [
-        ("paper/others/atari_rainbow", "Rainbow"),
-        ("small/atari_rainbow_pong", "ε-Rainbow"),
-        ("small/minatar_rainbow", "Rainbow"),
-        ("paper/others/atari_dqn", "DQN"),
-        ("paper/accelerated_methods/atari_dqn_epsilon_rainbow", "ε-Rainbow"),
-        ("small/minatar_dqn", "DQN"),
-        ("small/catch_vtrace", "V-trace"),
-    ],
-)
+PRESETS = {
+    "paper/others/atari_rainbow": "Rainbow",
+    "small/atari_rainbow_pong": "ε-Rainbow",
+    "paper/others/atari_dqn": "DQN",
+    "paper/accelerated_methods/atari_dqn_epsilon_rainbow": "ε-Rainbow",
+    "small/catch_vtrace": "V-trace",
+}
+
+
+@pytest.mark.parametrize(("preset", "name"), PRESETS.items())
 def test_names_of_presets(preset, name):
     line = resolve_run(["train", f"--flagfile={configs_directory() / preset}.flags"])
     assert method_name(make_record(agent=line.agent, **line.agent_config().to_dict())) == name
@@ -306,21 +301,17 @@ def aborted(path):
     return runs
 
 
-def test_runs_that_cannot_be_drawn_are_skipped_by_name(tmp_path):
+def test_runs_that_cannot_be_drawn_are_skipped_by_name_or_refused(tmp_path):
     bad = aborted(tmp_path)
+    assert str(len(bad)) in refused(tmp_path)
+    for run in bad:
+        assert str(run) in refused(run)
     write_run(tmp_path / "full")
     found = gather([tmp_path])
     assert drawn(found) == ["full"]
     for run in bad:
         assert sum(str(run) in reason for reason in found.skipped) == 1
     assert len(found.skipped) == len(bad)
-
-
-def test_nothing_but_runs_that_cannot_be_drawn_is_refused(tmp_path):
-    bad = aborted(tmp_path)
-    for run in bad:
-        assert str(run) in refused(run)
-    assert str(len(bad)) in refused(tmp_path)
 
 
 @pytest.mark.parametrize(
