@@ -7,11 +7,8 @@ from seed_rl.flags.flagfile import configs_directory
 from seed_rl.launch.plan import resolve_run
 from seed_rl.plotting.groups import (
     GameTask,
-    RunCurve,
-    RunGroup,
     by_task,
     gather,
-    group_records,
     method_name,
     metric_label,
     plumbing,
@@ -20,21 +17,12 @@ from seed_rl.plotting.groups import (
     with_counts,
 )
 from seed_rl.runs.layout import find_runs
-from tests.plotting.synthetic import make_curve, make_record, write_run
+from tests.plotting.synthetic import make_curve, make_groups, make_record, write_run
 
 
 def grouped(*records, metrics=None):
-    """Groups of these records; `metrics` by agent."""
     curve = make_curve([1, 2], [3, 4])
-    return [
-        RunGroup(
-            task,
-            variant,
-            (metrics or {}).get(alike[0].agent, "mean_return"),
-            tuple(RunCurve(r, curve) for r in alike),
-        )
-        for (task, variant), alike in group_records(records).items()
-    ]
+    return make_groups(*((record, curve) for record in records), metrics=metrics)
 
 
 def labels(*records, given=None, metrics=None):
@@ -272,18 +260,12 @@ def test_another_metric(sweep):
     run = groups[0].runs[0]
     assert (groups[0].metric, len(run.curve.value)) == ("entropy", 60)
     assert run.curve.value[0] == pytest.approx(1.8 - 1 / 60)
-
-
-def test_an_unknown_metric_is_answered_with_those_there_are(sweep):
-    there = "entropy, inference_latency_p50_ms, mean_evaluation_return, mean_return, updates"
-    text = refused(sweep, metric="entrophy")
-    assert text.startswith("--metric=entrophy") and f"choose one of: {there}." in text
-
-
-def test_a_metric_that_only_some_runs_have(sweep):
     found = gather([sweep], metric="mean_evaluation_return")
     assert drawn(found) == ["trial_001"]
     assert len(found.skipped) == 3 and all("mean_evaluation_return" in text for text in found.skipped)
+    there = "entropy, inference_latency_p50_ms, mean_evaluation_return, mean_return, updates"
+    text = refused(sweep, metric="entrophy")
+    assert text.startswith("--metric=entrophy") and f"choose one of: {there}." in text
 
 
 def aborted(path):
