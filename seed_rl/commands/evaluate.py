@@ -99,7 +99,7 @@ def _evaluate(config: EvaluateConfig) -> int:
     """Evaluates one checkpoint; returns the exit code."""
     with quiet_start(), usage_errors():
         subject = load_subject(config, config.seed, config.failures)
-    from seed_rl.evaluation.episodes import PlayedEpisode
+    from seed_rl.evaluation.agent import PlayedEpisode
     from seed_rl.evaluation.report import play_episodes, results, summarize, table
     from seed_rl.evaluation.video import RerunError, replay
 

@@ -10,8 +10,7 @@ import tensorflow as tf
 import tqdm
 
 from seed_rl.environments.failures import EnvironmentFailedError
-from seed_rl.evaluation.agent import play
-from seed_rl.evaluation.episodes import PlayedEpisode
+from seed_rl.evaluation.agent import PlayedEpisode, play
 from seed_rl.evaluation.load import EvaluateConfig, Subject
 from seed_rl.messages import say
 from seed_rl.metrics.episodes import OWN, OwnMetrics, means

@@ -17,7 +17,7 @@ import numpy as np
 
 from seed_rl.environments.base import EnvironmentConfig, Suite, ends_episode, raw_reward
 from seed_rl.environments.failures import Deadline, FailureConfig, Fault, blame, close
-from seed_rl.evaluation.episodes import PlayedEpisode
+from seed_rl.evaluation.agent import PlayedEpisode
 
 ResultT = TypeVar("ResultT")
 

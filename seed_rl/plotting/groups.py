@@ -78,7 +78,7 @@ class RunGroup:
 
 
 class Found(NamedTuple):
-    """The groups of the runs of some paths, and a sentence on each run that is left out, which names it."""
+    """Groups of runs, and a sentence on each run that is left out, which names it."""
 
     groups: list[RunGroup]
     skipped: list[str]

@@ -5,8 +5,7 @@ import pytest
 
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
 from seed_rl.environments.suites.classic import SUITE, GymConfig
-from seed_rl.evaluation.agent import play
-from seed_rl.evaluation.episodes import PlayedEpisode
+from seed_rl.evaluation.agent import PlayedEpisode, play
 from seed_rl.evaluation.load import EvaluateConfig
 from seed_rl.evaluation.video import RerunError, montage, replay
 from seed_rl.seeds import derived_seed

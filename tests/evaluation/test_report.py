@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from seed_rl.evaluation import report
-from seed_rl.evaluation.episodes import PlayedEpisode
+from seed_rl.evaluation.agent import PlayedEpisode
 from seed_rl.evaluation.load import EvaluateConfig
 from seed_rl.evaluation.report import summarize, table
 from seed_rl.runs.record import RunRecord

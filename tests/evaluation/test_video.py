@@ -5,7 +5,7 @@ import pytest
 
 from seed_rl.environments.failures import FailureConfig
 from seed_rl.environments.suites.catch import SUITE, CatchConfig
-from seed_rl.evaluation.episodes import PlayedEpisode
+from seed_rl.evaluation.agent import PlayedEpisode
 from seed_rl.evaluation.video import Rerun, RerunError, Scene, caption, montage, write_video
 
 imageio = pytest.importorskip("imageio.v2")
