@@ -27,7 +27,7 @@ from seed_rl.environments.function_file import contents
 from seed_rl.environments.making import Probed
 from seed_rl.environments.suites.classic import PICKLE
 from seed_rl.evaluation.load import EvaluateConfig, SubjectConfig, load_subject
-from seed_rl.flags.command_line import nearest_flags, parse_options, scan_environment
+from seed_rl.flags.command_line import parse_options, scan_environment
 from seed_rl.flags.definitions import flag_text
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, brief_usage_errors, usage_errors
 from seed_rl.flags.resolve import default_logdir
@@ -246,10 +246,10 @@ def evaluate(run: str | os.PathLike[str] | Run, episodes: int | None = None, **f
     run = run if isinstance(run, Run) else Run(run, bool(flags.get("trust_code", False)))
     settings = {"trust_code": run._trust_code} | flags | {"logdir": str(run.logdir), "episodes": episodes}
     with usage_errors():
-        known = EvaluateConfig.defaults().keys() - _WRITES
-        if unknown := min(flags.keys() - known, default=None):
-            near = [f", did you mean {name}?" for name in nearest_flags(unknown, sorted(known))]
-            raise UsageError(f"evaluate() has no argument {unknown!r}{near[0] if near else '.'}")
+        if written := min(_WRITES & flags.keys(), default=None):
+            raise UsageError(
+                f"evaluate() has no argument {written!r}; it takes the run first, and writes no files."
+            )
         config, _ = parse_options(["evaluate", *_words(settings)], "", EvaluateConfig)
     child = Child("the evaluation", _evaluate_command.command(config))
     try:

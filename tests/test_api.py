@@ -285,19 +285,20 @@ def test_training_in_another_thread_is_refused_in_one_sentence():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("call", "words"),
+    ("method", "flags", "words"),
     [
         *(
-            (lambda run, n=name: run.evaluate(**{n: "x"}), f"no argument '{name}'")
-            for name in ("record", "output", "overwrite", "logdir", "episode")
+            ("evaluate", {name: "x"}, f"no argument '{name}'")
+            for name in ("record", "output", "overwrite", "logdir")
         ),
-        (lambda run: run.load(num_envs=0), "at least 1"),
-        (lambda run: run.load(num_envs=-1), "at least 1"),
+        ("evaluate", {"episode": 3}, "Unknown flag --episode; did you mean --episodes"),
+        ("load", {"num_envs": 0}, "at least 1"),
+        ("load", {"num_envs": -1}, "at least 1"),
     ],
 )
-def test_arguments_that_a_run_cannot_use_are_refused(cart_pole, call, words):
+def test_arguments_that_a_run_cannot_use_are_refused(cart_pole, method, flags, words):
     with pytest.raises(seed_rl.UsageError, match=words):
-        call(cart_pole)
+        getattr(cart_pole, method)(**flags)
 
 
 def test_there_is_no_such_run():
