@@ -13,14 +13,14 @@ Ctrl-C, 143 after SIGTERM, 1 otherwise. If an environment fails too often, the e
 reported all the same.
 """
 
+import contextlib
 import dataclasses
-import functools
 import json
 import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from seed_rl.environments.suites.classic import PICKLE
 from seed_rl.evaluation.load import KEPT, EvaluateConfig, Subject, load_subject
@@ -30,6 +30,9 @@ from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, require_package, u
 from seed_rl.loading import quiet_start
 from seed_rl.messages import complain, reason, report_to_launcher
 from seed_rl.runs.layout import RunDirectory
+
+if TYPE_CHECKING:
+    from seed_rl.evaluation.video import Rerun
 
 _NO_RENDER_MODE = (
     " Let the function take render_mode and pass it on, such as lambda render_mode=None: "
@@ -101,17 +104,18 @@ def _evaluate(config: EvaluateConfig) -> int:
         subject = load_subject(config, config.seed, config.failures)
     from seed_rl.evaluation.agent import PlayedEpisode
     from seed_rl.evaluation.report import play_episodes, results, summarize, table
-    from seed_rl.evaluation.video import RerunError, replay
+    from seed_rl.evaluation.video import Rerun, RerunError
 
-    run = subject.run
+    run, environment_config = subject.run, subject.environment_config
     output = Path(config.output or RunDirectory(run.logdir).evaluation(subject.checkpoint))
     check_output(output, "output", config.overwrite)
-    filmed = functools.partial(
-        replay, suite=subject.suite, config=subject.environment_config, tolerance=config.failures
-    )
+
+    def rerun(episode: PlayedEpisode) -> Rerun:
+        return Rerun(subject.suite, environment_config, episode, config.failures)
+
     if config.record:
         try:
-            filmed(lambda rerun: None, [PlayedEpisode(0, config.seed, [], 0.0)])
+            rerun(PlayedEpisode(0, config.seed, [], 0.0)).close()
         except RerunError as error:
             hint = _NO_RENDER_MODE if str(run.game).startswith(f"{PICKLE}:") else ""
             raise UsageError(f"There is no video: {error}{hint}") from None
@@ -121,7 +125,7 @@ def _evaluate(config: EvaluateConfig) -> int:
     code = 0
     if episodes:
         summary = summarize(run, episodes)
-        print(table(summary, subject.environment_config.num_action_repeats, config.episodes_asked))
+        print(table(summary, environment_config.num_action_repeats, config.episodes_asked))
         try:
             output.parent.mkdir(parents=True, exist_ok=True)
             text = json.dumps(results(config, subject, episodes, failure), indent=2)
@@ -131,24 +135,24 @@ def _evaluate(config: EvaluateConfig) -> int:
             complain(f"{output} cannot be written ({reason(error)}).")
             code = 1
         by_return = sorted(episodes, key=lambda episode: episode.episode_return)
-        _show(subject, summary, lambda use: filmed(use, by_return[-1:]))
+        best, typical = by_return[-1], by_return[len(by_return) // 2]
+        _show(subject, summary, lambda: rerun(best))
         if config.record:
-            two = [by_return[-1], by_return[len(by_return) // 2]]
-            code = _record(Path(config.record), lambda use: filmed(use, two)) or code
+            code = _record(Path(config.record), lambda: (rerun(best), rerun(typical))) or code
     if failure:
         complain(failure)
         return 1
     return code
 
 
-def _show(subject: Subject, summary: dict[str, Any], filmed: Callable[[Any], Any]) -> None:
+def _show(subject: Subject, summary: dict[str, Any], rerun: "Callable[[], Rerun]") -> None:
     """Adds the evaluation to TensorBoard, with scenes of an episode if the environment can be rendered."""
     from seed_rl.evaluation.report import write_board
     from seed_rl.evaluation.video import RerunError, montage
 
     picture = None
     try:
-        picture = filmed(montage)
+        picture = montage(rerun())
     except RerunError as error:
         print(f"TensorBoard gets no picture of gameplay. {error}")
     try:
@@ -157,17 +161,15 @@ def _show(subject: Subject, summary: dict[str, Any], filmed: Callable[[Any], Any
         print(f"Nothing in TensorBoard: {reason(error)}.")
 
 
-def _record(path: Path, filmed: Callable[[Any], Any]) -> int:
+def _record(path: Path, reruns: "Callable[[], tuple[Rerun, Rerun]]") -> int:
     """Writes the video of the best episode and a typical one; returns the exit code."""
     from seed_rl.evaluation.video import RerunError, write_video
 
-    def write(best: Any, typical: Any) -> bool:
-        write_video(path, [("best", best), ("typical", typical)])
-        return best.is_faithful and typical.is_faithful
-
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        is_faithful = filmed(write)
+        best, typical = reruns()
+        with contextlib.closing(best), contextlib.closing(typical):
+            write_video(path, [("best", best), ("typical", typical)])
     except RerunError as error:
         complain(f"There is no video: {error}")
         return USAGE_EXIT_CODE
@@ -175,7 +177,7 @@ def _record(path: Path, filmed: Callable[[Any], Any]) -> int:
         complain(f"{path} cannot be written ({reason(error)}).")
         return 1
     print(f"Video of the best episode and a typical one: {shortened(path)}")
-    if not is_faithful:
+    if not (best.is_faithful and typical.is_faithful):
         print("The environment does not reproduce an episode from its seed: the video shows other episodes.")
     return 0
 

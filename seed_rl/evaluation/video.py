@@ -138,19 +138,6 @@ class Rerun:
             ) from error
 
 
-def replay(
-    use: Callable[..., ResultT],
-    episodes: Sequence[PlayedEpisode],
-    suite: Suite,
-    config: EnvironmentConfig,
-    tolerance: FailureConfig,
-) -> ResultT:
-    """Result of `use`, which takes a `Rerun` of each episode; raises RerunError."""
-    with contextlib.ExitStack() as stack:
-        reruns = (Rerun(suite, config, episode, tolerance) for episode in episodes)
-        return use(*[stack.enter_context(contextlib.closing(rerun)) for rerun in reruns])
-
-
 def write_video(path: Path, episodes: Sequence[tuple[str, Rerun]]) -> None:
     """Writes episodes with their titles one after another to an .mp4 or .gif; a temporary name comes first.
 

@@ -7,7 +7,7 @@ from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
 from seed_rl.environments.suites.classic import SUITE, GymConfig
 from seed_rl.evaluation.agent import PlayedEpisode, play
 from seed_rl.evaluation.load import EvaluateConfig
-from seed_rl.evaluation.video import RerunError, montage, replay
+from seed_rl.evaluation.video import Rerun, RerunError, montage
 from seed_rl.seeds import derived_seed
 from tests.evaluation import fragile
 from tests.evaluation.fragile import FAULT, LENGTH
@@ -82,7 +82,7 @@ EPISODE = PlayedEpisode(0, 4, [0] * LENGTH, float(LENGTH))
 
 
 def picture():
-    return replay(montage, [EPISODE], SUITE, CONFIG, FailureConfig(env_step_timeout_secs=1.0))
+    return montage(Rerun(SUITE, CONFIG, EPISODE, FailureConfig(env_step_timeout_secs=1.0)))
 
 
 @pytest.mark.parametrize(
