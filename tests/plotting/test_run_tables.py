@@ -143,52 +143,53 @@ def atari(tmp_path_factory):
     return path
 
 
+def by_game(groups):
+    """The rows of Table 10 of these groups, by game or statistic."""
+    return {row["game"]: row for row in atari_table(groups).rows}
+
+
+def normalized(game, value):
+    return pytest.approx(published_scores("atari", game).human_normalized(value))
+
+
 def test_all_games_in_print_and_those_of_runs_are_listed(atari):
-    table = atari_table(gather([atari / "r2d2", atari / "ppo"]).groups)
-    games = list(published_games("atari"))
-    assert [row["game"] for row in table.rows[:58]] == [*games, "Tetris"]
-    by_game = {row["game"]: row for row in table.rows}
-    assert {game for game in games if by_game[game]["R2D2"] is not None} == {"Pong", "MsPacman"}
-    pong = by_game["Pong"]
-    assert (pong["random"], pong["human"], pong["R2D2, published"], pong["SEED, published"]) == (
-        -20.7,
-        14.6,
-        21.0,
-        21.0,
-    )
-    normalized = published_scores("atari", "Pong").human_normalized(pong["PPO"])
-    assert pong["PPO, % of human"] == pytest.approx(normalized)
-    tetris = by_game["Tetris"]
+    groups = gather([atari / "r2d2", atari / "ppo"]).groups
+    rows, games = by_game(groups), list(published_games("atari"))
+    assert list(rows)[:58] == [*games, "Tetris"]
+    assert {game for game in games if rows[game]["R2D2"] is not None} == {"Pong", "MsPacman"}
+    pong, tetris = rows["Pong"], rows["Tetris"]
+    published = [pong[name] for name in ("random", "human", "R2D2, published", "SEED, published")]
+    assert published == [-20.7, 14.6, 21.0, 21.0]
+    assert pong["PPO, % of human"] == normalized("Pong", pong["PPO"])
     assert tetris["PPO"] is not None and tetris["PPO, % of human"] is None and tetris["random"] is None
-    assert "R2D2, published" in table.as_markdown().splitlines()[0]
+    assert "R2D2, published" in atari_table(groups).as_markdown().splitlines()[0]
 
 
 def test_medians_and_means_are_over_all_games_and_over_those_that_all_played(atari):
     """The median over all 57 is 1846% of a human's by Table 10's scores and the random ones in use here."""
-    groups = gather([atari / "r2d2", atari / "ppo" / "Tetris"]).groups  # PPO has no run of these games.
-    rows = {row["game"]: row for row in atari_table(groups).rows}
+    rows = by_game(
+        gather([atari / "r2d2", atari / "ppo" / "Tetris"]).groups
+    )  # PPO has no run of these games.
     whole, part = rows["median of all 57 games, % of human"], rows["median of 2 games, % of human"]
-    assert (
-        whole["SEED, published, % of human"] == pytest.approx(1846, abs=1)
-        and whole["R2D2, % of human"] is None
-    )
+    assert whole["SEED, published, % of human"] == pytest.approx(1846, abs=1)
+    assert whole["R2D2, % of human"] is None
     mine = [rows[game]["R2D2, % of human"] for game in ("Pong", "MsPacman")]
     assert part["R2D2, % of human"] == pytest.approx(np.median(mine))
     assert rows["mean of 2 games, % of human"]["R2D2, % of human"] == pytest.approx(np.mean(mine))
-    theirs = [
-        published_scores("atari", "Pong").human_normalized(21.0),
-        published_scores("atari", "MsPacman").human_normalized(42281.7),
-    ]
+    theirs = [rows[game]["R2D2, published, % of human"] for game in ("Pong", "MsPacman")]
+    assert theirs == [normalized("Pong", 21.0), normalized("MsPacman", 42281.7)]
     assert part["R2D2, published, % of human"] == pytest.approx(np.median(theirs))
 
 
-def test_with_runs_of_all_games_there_is_one_median(atari):
+def test_with_runs_of_all_games_there_is_one_median_and_so_if_nobody_played_the_same_game(atari):
     (group,) = gather([atari / "r2d2" / "Pong"]).groups
     tasks = [group.task._replace(game=game) for game in published_games("atari")]
-    table = atari_table([dataclasses.replace(group, task=task) for task in tasks])
-    assert [row["game"].split()[0] for row in table.rows[57:]] == ["median", "mean"]
-    normalized = [published_scores("atari", task.game).human_normalized(group.final) for task in tasks]
-    assert table.rows[57]["R2D2, % of human"] == pytest.approx(np.median(normalized))
+    rows = by_game([dataclasses.replace(group, task=task) for task in tasks])
+    assert [name.split()[0] for name in list(rows)[57:]] == ["median", "mean"]
+    values = [published_scores("atari", task.game).human_normalized(group.final) for task in tasks]
+    assert rows["median of all 57 games, % of human"]["R2D2, % of human"] == pytest.approx(np.median(values))
+    rows = by_game(gather([atari / "r2d2" / "ms_pacman", atari / "ppo" / "Pong"]).groups)
+    assert [name.split()[0] for name in list(rows)[57:]] == ["median", "mean"]
 
 
 # Each evaluation is its frames, its returns and whether the settings of the environment are the run's.
@@ -217,7 +218,7 @@ def test_the_last_evaluation_counts_if_there_is_one(tmp_path, evaluations, expec
             text = json.dumps({"env_frames": frames, "returns": returns, "environment": environment})
         (run / "evaluations" / f"ckpt-{number}.json").write_text(text)
     groups = gather([run]).groups
-    (value,) = (row["V-trace"] for row in atari_table(groups).rows if row["game"] == "Pong")
+    value = by_game(groups)["Pong"]["V-trace"]
     assert value == (groups[0].final if expected is None else expected)
 
 
@@ -232,9 +233,3 @@ def test_a_game_of_another_suite_is_not_taken_for_atari(atari):
 def test_a_name_of_another_column_is_refused(atari):
     with pytest.raises(ValueError, match="Table 10 has another column named human; choose other names"):
         atari_table(gather([atari / "ppo" / "Pong"]).groups, label="human")
-
-
-def test_nobody_played_the_same_game(atari):
-    groups = gather([atari / "r2d2" / "ms_pacman", atari / "ppo" / "Pong"]).groups
-    rows = atari_table(groups).rows
-    assert [row["game"].split(" of ")[0] for row in rows[57:]] == ["median", "mean"]
