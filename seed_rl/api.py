@@ -20,14 +20,14 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from seed_rl.commands import evaluate as evaluation
+from seed_rl.commands import evaluate as _evaluate_command
 from seed_rl.commands.train import train as _train
 from seed_rl.environments import registry as environments
 from seed_rl.environments.function_file import contents
 from seed_rl.environments.making import Probed
 from seed_rl.environments.suites.classic import PICKLE
-from seed_rl.evaluation.subject import load_subject
-from seed_rl.flags.command_line import nearest_flags, parse_options, scan_environment
+from seed_rl.evaluation.load import EvaluateConfig, SubjectConfig, load_subject
+from seed_rl.flags.command_line import parse_options, scan_environment
 from seed_rl.flags.definitions import flag_text
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, brief_usage_errors, usage_errors
 from seed_rl.flags.resolve import default_logdir
@@ -146,7 +146,17 @@ def train(
       KeyboardInterrupt: training was stopped, with a checkpoint.
       RuntimeError: training failed.
     """
-    code, logdir, refusal = _trained(environment, agent, overwrite, flags)
+    _check_call(environment, agent, flags)
+    words, function, probed = _words(flags), None, None
+    if not isinstance(environment, str):
+        content, fingerprint, probed = _pickled(environment, words)
+        own = default_logdir(probed.name, agent, fingerprint[:6], seed=flags.get("seed"))
+        directory = Path(flags.get("logdir") or own).absolute()
+        function = RunDirectory(directory).environment_function(fingerprint), content
+        words += [f"--logdir={directory}", f"--game={PICKLE}:{function[0]}"]
+        words += ["--vectorization=native"] if probed.is_vector else []
+        environment = "gym"
+    code, logdir, refusal = _train(["seed_rl train", environment, agent, *words], function, probed, overwrite)
     if code in STOP_CODES:
         raise KeyboardInterrupt
     if code == USAGE_EXIT_CODE:
@@ -156,8 +166,8 @@ def train(
     return Run(logdir, trust_code=True)
 
 
-def _trained(environment: Any, agent: Any, overwrite: bool, flags: dict[str, Any]) -> tuple[int, Path, str]:
-    """Result of the launcher (`commands.train.train`); raises UsageError."""
+def _check_call(environment: Any, agent: Any, flags: dict[str, Any]) -> None:
+    """Refuses what no command line can be (UsageError)."""
     if threading.current_thread() is not threading.main_thread():
         raise UsageError(
             "train() needs the main thread, since in another one no interrupt could stop it; call it there, "
@@ -177,16 +187,6 @@ def _trained(environment: Any, agent: Any, overwrite: bool, flags: dict[str, Any
         raise UsageError(
             "train() has no argument 'help'; `seed_rl train ENVIRONMENT AGENT --help` has a list."
         )
-    words, function, probed = _words(flags), None, None
-    if not isinstance(environment, str):
-        content, fingerprint, probed = _pickled(environment, words)
-        own = default_logdir(probed.name, agent, fingerprint[:6], seed=flags.get("seed"))
-        logdir = Path(flags.get("logdir") or own).absolute()
-        function = RunDirectory(logdir).environment_function(fingerprint), content
-        words += [f"--logdir={logdir}", f"--game={PICKLE}:{function[0]}"]
-        words += ["--vectorization=native"] if probed.is_vector else []
-        environment = "gym"
-    return _train(["seed_rl train", environment, agent, *words], function, probed, overwrite)
 
 
 @brief_usage_errors
@@ -220,17 +220,11 @@ def load(
         )
     run = run if isinstance(run, Run) else Run(run, trust_code)
     with _unchanged(), quiet_start(), usage_errors():
-        subject = load_subject(str(run.logdir), checkpoint, trust_code=run._trust_code)
+        subject = load_subject(SubjectConfig(str(run.logdir), checkpoint, run._trust_code))
         from seed_rl.evaluation.agent import Agent
 
-        return Agent(
-            subject.trained.policy,
-            subject.probed.spaces(),
-            subject.environment_config,
-            subject.evaluation_env_id,
-            num_envs,
-            greedy,
-        )
+        parts = subject.probed.spaces(), subject.environment_config, subject.evaluation_env_id
+        return Agent(subject.policy, *parts, num_envs, greedy)
 
 
 @brief_usage_errors
@@ -252,12 +246,12 @@ def evaluate(run: str | os.PathLike[str] | Run, episodes: int | None = None, **f
     run = run if isinstance(run, Run) else Run(run, bool(flags.get("trust_code", False)))
     settings = {"trust_code": run._trust_code} | flags | {"logdir": str(run.logdir), "episodes": episodes}
     with usage_errors():
-        known = evaluation.EvaluateConfig.defaults().keys() - _WRITES
-        if unknown := min(flags.keys() - known, default=None):
-            near = [f", did you mean {name}?" for name in nearest_flags(unknown, sorted(known))]
-            raise UsageError(f"evaluate() has no argument {unknown!r}{near[0] if near else '.'}")
-        config, _ = parse_options(["evaluate", *_words(settings)], "", evaluation.EvaluateConfig)
-    child = Child("the evaluation", evaluation.command(config))
+        if written := min(_WRITES & flags.keys(), default=None):
+            raise UsageError(
+                f"evaluate() has no argument {written!r}; it takes the run first, and writes no files."
+            )
+        config, _ = parse_options(["evaluate", *_words(settings)], "", EvaluateConfig)
+    child = Child("the evaluation", _evaluate_command.command(config))
     try:
         child.start()
         while not child.reports() and child.poll() is None:

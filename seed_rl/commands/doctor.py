@@ -9,14 +9,19 @@ trains.
 """
 
 import dataclasses
+import time
+from typing import Any
 
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.messages import warn
-from seed_rl.metrics.bottlenecks import report, watch
+from seed_rl.metrics.bottlenecks import LEAST_PERIODS, report
 from seed_rl.metrics.curves import periods_so_far
 from seed_rl.options import Options, option
 from seed_rl.runs import lock, record
+from seed_rl.runs.record import RunRecord
+
+_POLL_SECS = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,12 +44,24 @@ def main(argv: list[str]) -> int:
     with usage_errors():
         run = record.read(config.logdir)
     settings = {**run.learner_settings, **run.agent_settings}
+    periods = periods_so_far(run.logdir, warn)
     if config.live:
-        watch(run.logdir, settings, lambda: lock.holder(run.logdir) is not None, _say)
+        _watch(run, settings, periods)
     else:
-        _say(report(run.logdir, settings, periods_so_far(run.logdir, warn)))
+        print(*report(run.logdir, settings, periods), sep="\n")
     return 0
 
 
-def _say(lines: list[str]) -> None:
-    print(*lines, sep="\n", flush=True)
+def _watch(run: RunRecord, settings: dict[str, Any], periods: list[dict[str, Any]]) -> None:
+    """Reports on the last periods whenever there is a new one, until no learner trains in the directory."""
+    reported = -1
+    while True:
+        is_training = lock.holder(run.logdir) is not None
+        if len(periods) != reported or not is_training:
+            reported = len(periods)
+            print(*report(run.logdir, settings, periods, LEAST_PERIODS), sep="\n", flush=True)
+        if not is_training:
+            print("No learner trains in this directory now.")
+            return
+        time.sleep(_POLL_SECS)
+        periods = periods_so_far(run.logdir)

@@ -12,7 +12,7 @@ import dataclasses
 import os
 from pathlib import Path
 
-from seed_rl.evaluation.subject import Subject, SubjectConfig, load_subject
+from seed_rl.evaluation.load import Subject, SubjectConfig, load_subject
 from seed_rl.flags.command_line import check_output, parse_options
 from seed_rl.flags.errors import UsageError, require_package, usage_errors
 from seed_rl.loading import quiet_start
@@ -55,24 +55,18 @@ def main(argv: list[str]) -> int:
     output = Path(config.output) if config.output else default
     _check(output, config)
     with quiet_start(), usage_errors():
-        subject = load_subject(config.logdir, config.checkpoint, trust_code=config.trust_code)
+        subject = load_subject(config)
         checked = _write(config.format, subject, output)
-    trained = subject.trained
-    print(f"{trained.checkpoint}: {trained.env_frames:,} frames of training.\nPolicy: {output}{checked}")
+    print(f"{subject.checkpoint}: {subject.env_frames:,} frames of training.\nPolicy: {output}{checked}")
     return 0
 
 
 def _write(format: str, subject: Subject, output: Path) -> str:
-    """Writes the policy; returns the text that is logged after its path.
-
-    Raises:
-      UsageError: the output cannot be written.
-      ValueError: ONNX cannot express the policy.
-    """
+    """Writes the policy; returns the text that follows its path. Raises UsageError, or ValueError of ONNX."""
     from seed_rl.training.checkpoint_files import WRITE_ERRORS
     from seed_rl.training.export import export_policy
 
-    policy, spec = subject.trained.policy, subject.spec
+    policy, spec = subject.policy, subject.probed.spec
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         if format == _SAVED_MODEL:
@@ -89,17 +83,12 @@ def _write(format: str, subject: Subject, output: Path) -> str:
 
 
 def _check(output: Path, config: ExportConfig) -> None:
-    """Checks that the output may be written, before any work.
-
-    Raises:
-      UsageError: it may not.
-    """
+    """Checks that the output may be written, before any work; raises UsageError."""
     if config.format == _ONNX:
         check_output(output, "output", config.overwrite)
-    elif os.path.lexists(output):
-        if not config.overwrite:
-            raise UsageError(
-                f"{output} already exists; add --overwrite, or name another directory with --output."
-            )
-        if not (output / "saved_model.pb").is_file():
-            raise UsageError(f"{output} is no SavedModel and is not overwritten; name another --output.")
+    elif os.path.lexists(output) and not config.overwrite:
+        raise UsageError(
+            f"{output} already exists; add --overwrite, or name another directory with --output."
+        )
+    elif os.path.lexists(output) and not (output / "saved_model.pb").is_file():
+        raise UsageError(f"{output} is no SavedModel and is not overwritten; name another --output.")

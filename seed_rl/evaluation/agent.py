@@ -1,9 +1,11 @@
 """Acting by a trained policy: on an environment's own observations, and through whole episodes."""
 
 import contextlib
+import copy
+import itertools
 import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -11,27 +13,131 @@ import tensorflow as tf
 
 from seed_rl.algorithms.policy import Policy
 from seed_rl.environments.actions import action_decoder
-from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.base import EnvironmentConfig, Info, Suite, ends_episode, raw_reward
 from seed_rl.environments.batched import empty_output
-from seed_rl.environments.failures import FailureConfig, Fault
+from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig, Fault
 from seed_rl.environments.reading import leaf_readers
+from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.specs import Spaces, environment_spec
-from seed_rl.evaluation.episodes import PlayedEpisode, Share
+from seed_rl.evaluation.load import EvaluateConfig
+from seed_rl.metrics.episodes import of_info
+from seed_rl.seeds import derived_seed
 from seed_rl.types import EnvironmentSpec, EnvOutput, Nest, flatten_like
+
+
+class PlayedEpisode(NamedTuple):
+    """An episode that was played to its end.
+
+    Attributes:
+      number: determines the seed, together with that of the evaluation. Numbers count from 0; those of void
+        episodes are left out.
+      seed: the seed of the environment's reset; with `actions`, it reproduces the episode.
+      actions: one per agent step, in the environment's own format.
+      episode_return: sum of the raw rewards.
+      figures: those of the environment's own, not checked yet.
+    """
+
+    number: int
+    seed: int
+    actions: list[Any]
+    episode_return: float
+    figures: Mapping[str, float] = {}
+
+    @property
+    def agent_steps(self) -> int:
+        """Its length, in agent steps."""
+        return len(self.actions)
+
+
+class Share:
+    """The episodes that are assigned to one environment, and to those that replace it if it fails.
+
+    The environment is a batch of its own. So its steps are complete if another environment fails for good,
+    and the episodes that end with them are not lost.
+
+    Attributes:
+      batch: the environment.
+      left: the number of episodes that are still to be played.
+      next: the number and the seed of each episode; if some are void, others follow the first ones.
+      has_begun: whether an episode has, in this agent step.
+      ended: the episode that has ended in this agent step, if its environment is not found to have failed.
+    """
+
+    def __init__(
+        self, suite: Suite, config: EnvironmentConfig, seed: int, numbers: range, tolerance: FailureConfig
+    ):
+        """Makes the environment for the episodes with these numbers."""
+        self.left = len(numbers)
+        self.next = ((n, derived_seed(seed, n)) for n in itertools.count(numbers.start, numbers.step))
+        self.has_begun = False
+        self.ended: PlayedEpisode | None = None
+        recorded = Suite(suite.config_class, lambda config, seed: _Recorded(suite.make(config, seed), self))
+        seeds = [derived_seed(seed, numbers.start)]
+        self.batch = SingleEnvironments(recorded, config, seeds, tolerance, numbers.start)
+
+    def step(self, action: np.ndarray) -> Iterator[PlayedEpisode]:
+        """Takes an agent step, `[1, ...]`; yields the episode that ends with it, if one does.
+
+        Raises:
+          EnvironmentFailedError: the environment failed too often to play all of its episodes.
+        """
+        failure, self.has_begun = None, False
+        try:
+            _, (info,) = self.batch.step(action)
+            is_good = not info.get(Info.EPISODE_IS_VOID, False)
+        except EnvironmentFailedError as error:
+            failure, is_good = error, self.has_begun  # Only after the end of one is another begun.
+        ended, self.ended = self.ended, None
+        if ended is not None and is_good:
+            self.left -= 1
+            yield ended
+        if failure is not None and self.left:
+            raise failure
+
+
+class _Recorded(gymnasium.Wrapper):
+    """Gives each episode its own seed, and records its actions and its return.
+
+    The environment's results are passed on as they are: `SingleEnvironments` checks them.
+    """
+
+    def __init__(self, env: gymnasium.Env, share: Share):
+        super().__init__(env)
+        self._share, self._continues = share, False
+        self._episode = PlayedEpisode(0, 0, [], 0.0)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """Starts the next episode, or continues one in which only a life was lost."""
+        if self._continues:
+            self._continues = False
+            return self.env.reset()
+        self._share.has_begun = True
+        self._episode = PlayedEpisode(*next(self._share.next), [], 0.0)
+        return self.env.reset(seed=self._episode.seed)
+
+    def step(self, action: Any) -> Any:
+        """Takes one agent step and records it."""
+        self._episode.actions.append(copy.copy(action))  # The environment may change its own in place.
+        outcome: Any = self.env.step(action)
+        try:
+            _, reward, terminated, truncated, info = outcome
+            total = self._episode.episode_return + raw_reward(reward, info)
+            self._episode = self._episode._replace(episode_return=total)
+            ended = bool(terminated or truncated)
+            self._continues = ended and not ends_episode(ended, info)
+        except Exception:
+            return outcome
+        if ended and not self._continues:
+            self._share.ended = self._episode._replace(figures=of_info(info))
+        return outcome
 
 
 def play(
     suite: Suite,
     environment_config: EnvironmentConfig,
     policy: Policy,
-    *,
     env_id: int,
-    episodes: int,
-    num_envs: int,
-    greedy: bool,
-    seed: int,
-    tolerance: FailureConfig,
-    max_agent_steps: int | None = None,
+    config: EvaluateConfig,
 ) -> Iterator[PlayedEpisode]:
     """Plays episodes in up to E = `num_envs` environments at the same time, and yields each as it ends.
 
@@ -45,12 +151,13 @@ def play(
       ImportError: the suite's engine is not installed.
       EnvironmentFailedError: an environment failed too often. Every episode that ended before was yielded.
     """
-    size = min(num_envs, episodes)
+    episodes = config.episodes_asked or sys.maxsize
+    size = min(config.num_envs, episodes)
     with contextlib.ExitStack() as stack:
         shares = []
         for index in range(size):
             numbers = range(index, episodes, size)
-            shares.append(Share(suite, environment_config, seed, numbers, tolerance))
+            shares.append(Share(suite, environment_config, config.seed, numbers, config.failures))
             stack.callback(shares[-1].batch.close)
         spec = shares[0].batch.spec
         env = empty_output(spec, size)
@@ -62,8 +169,8 @@ def play(
                 )
             share.batch.write_to(tf.nest.map_structure(lambda x, i=index: x[i : i + 1], env))
             share.batch.reset()
-        choose = Choice(policy, spec, size, env_id, greedy)
-        steps_left = sys.maxsize if max_agent_steps is None else max_agent_steps
+        choose = Choice(policy, spec, size, env_id, config.greedy)
+        steps_left = config.max_agent_steps or sys.maxsize
         while any(share.left for share in shares):
             playing = np.array([share.left > 0 for share in shares])
             steps_left -= int(np.count_nonzero(playing & ~env.truncated))  # A reset is no agent step.
@@ -111,17 +218,13 @@ class Agent:
     ):
         """An agent for environments with the spaces of `env`; the policy gets `env_id` for all of them."""
         spec = environment_spec(env, config)
-        self.observation_space, self.action_space, self.num_envs = (
-            env.observation_space,
-            env.action_space,
-            num_envs,
-        )
-        self._size = num_envs or 1
+        self.observation_space, self.action_space = env.observation_space, env.action_space
+        self.num_envs = num_envs
         self._readers = leaf_readers(env.observation_space)
         self._decode = action_decoder(env.action_space)
-        self._env = empty_output(spec, self._size)
+        self._env = empty_output(spec, num_envs or 1)
         self._buffers = flatten_like(spec.observation, self._env.observation)
-        self._choose = Choice(policy, spec, self._size, env_id, greedy)
+        self._choose = Choice(policy, spec, num_envs or 1, env_id, greedy)
         self._begins = True
 
     def reset(self) -> None:
@@ -143,12 +246,12 @@ class Agent:
         Raises:
           ValueError: the observation does not fit the observation space.
         """
-        env, size = self._env, self.num_envs
+        env, size, readers = self._env, self.num_envs, self._readers
         try:
-            arrays = [
-                read([observation]) if size is None else read.of_batch(observation, size)
-                for read in self._readers
-            ]
+            if size is None:
+                arrays = [read([observation]) for read in readers]
+            else:
+                arrays = [read.of_batch(observation, size) for read in readers]
         except Fault as fault:
             raise ValueError(f"act() got {str(fault).removeprefix('returned ')}.") from None
         for buffer, array in zip(self._buffers, arrays, strict=True):
@@ -156,4 +259,4 @@ class Agent:
         env.reward[:], env.done[:] = reward, self._begins or done
         self._begins = False
         actions = self._decode(self._choose(env))
-        return actions[0] if self.num_envs is None else np.stack(actions)
+        return actions[0] if size is None else np.stack(actions)

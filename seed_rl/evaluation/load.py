@@ -1,39 +1,190 @@
-"""Loads the policy of a run from one of its checkpoints."""
+"""Settings of an evaluation, and the run that they name: its environments, and a policy that it trained."""
 
+import contextlib
+import dataclasses
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from seed_rl.algorithms import registry as algorithms
-from seed_rl.algorithms.policy import Policy
+from seed_rl.environments import registry as environments
+from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.failures import FailureConfig
+from seed_rl.environments.making import Probed
+from seed_rl.launch.probe import Probe, found
+from seed_rl.loading import fast_tensorflow_import
+from seed_rl.options import Options, option, part
 from seed_rl.runs import record
 from seed_rl.runs.layout import CHECKPOINT_INDEX, RunDirectory
 from seed_rl.runs.record import RunRecord
-from seed_rl.training.checkpoint import best_checkpoint, newest_checkpoint, restore_algorithm
-from seed_rl.types import EnvironmentSpec
+from seed_rl.runs.trust import check_imports
+from seed_rl.seeds import LARGEST_SEED, derived_seed
+
+if TYPE_CHECKING:
+    from seed_rl.algorithms.policy import Policy
+
+# A value of --checkpoint: each that was kept. The number of episodes, unless something else limits them.
+KEPT, _EPISODES = "kept", 200
 
 
-class Trained(NamedTuple):
-    """A policy with the weights of a checkpoint.
+@dataclasses.dataclass(frozen=True)
+class SubjectConfig(Options):
+    """Run, and one of its checkpoints."""
+
+    logdir: str | None = option(None, "Directory of the run; it can be given without the flag.", is_path=True)
+    checkpoint: str = option(
+        "last",
+        "The checkpoint: last, best (by the run's own mean return), or a path prefix such as .../ckpt-1200.",
+        is_path=True,
+    )
+    trust_code: bool = option(
+        False,
+        "Import the modules that the run's record names (--game=module:Id, --network=module:Class), also if "
+        "they are neither installed nor on PYTHONPATH, and the run was not trained here by this user.",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluateConfig(SubjectConfig):
+    """Checkpoint to evaluate, number of episodes, and files for the results."""
+
+    checkpoint: str = option(
+        "last",
+        "The checkpoint: last, best (by the run's own mean return), or a path prefix such as .../ckpt-1200. "
+        "kept: each of those of --keep_checkpoint_every_agent_steps, unless it has results already.",
+        is_path=True,
+    )
+    episodes: int | None = option(
+        None,
+        "Number of episodes to play; by default 200, or with --max_agent_steps as many as end within them.",
+        at_least=1,
+    )
+    max_agent_steps: int | None = option(
+        None,
+        "Most agent steps to play, of all environments together; episodes that have not ended do not count.",
+        at_least=1,
+    )
+    num_envs: int = option(16, "Number of environments played at the same time.", at_least=1)
+    greedy: bool = option(
+        False,
+        "Take the best action at every step. By default V-trace samples from its policy, and R2D2 explores "
+        "with the run's --eval_epsilon (paper: 1e-3).",
+    )
+    seed: int = option(
+        1,
+        "Seed of the evaluation; each episode derives its own from this and its number.",
+        at_least=0,
+        at_most=LARGEST_SEED,
+    )
+    output: str | None = option(
+        None,
+        "JSON file for the results; by default evaluations/ckpt-UPDATES.json in the run directory.",
+        is_path=True,
+    )
+    record: str | None = option(
+        None,
+        "Video file, .mp4 or .gif, with the best and a typical (median) episode. Needs the extra [record].",
+        is_path=True,
+    )
+    overwrite: bool = option(False, "Overwrite results and videos that already exist.")
+    failures: FailureConfig = part(FailureConfig)
+
+    @property
+    def episodes_asked(self) -> int | None:
+        """Number of episodes to play; None: as many as `max_agent_steps` allows."""
+        return self.episodes or (None if self.max_agent_steps else _EPISODES)
+
+    def validate(self) -> None:
+        """Checks that the video's name ends in a supported format, and that files are of one checkpoint."""
+        if self.checkpoint == KEPT and (self.output or self.record):
+            raise ValueError(
+                f"--checkpoint={KEPT} evaluates several checkpoints, and --output and --record name a file "
+                "for one; leave them out."
+            )
+        if self.record is not None and not self.record.endswith((".mp4", ".gif")):
+            raise ValueError(
+                f"--record={self.record} has no supported format; its name must end in .mp4 or .gif."
+            )
+
+
+class Subject(NamedTuple):
+    """A run, its environments, and a policy that it trained.
 
     Attributes:
+      run: the record of the run.
+      suite: the suite of the run's environments.
+      environment_config: their settings, for evaluation.
+      probed: facts about them.
+      policy: with the weights of the checkpoint.
       checkpoint: path prefix of the checkpoint.
       env_frames: environment frames that the policy was trained for.
       seconds: seconds of training up to the checkpoint.
     """
 
-    policy: Policy
+    run: RunRecord
+    suite: Suite
+    environment_config: EnvironmentConfig
+    probed: Probed
+    policy: "Policy"
     checkpoint: str
     env_frames: int
     seconds: float
 
+    @property
+    def evaluation_env_id(self) -> int:
+        """The first id of environments that only evaluate; the ids of training are below it."""
+        return int(self.run.learner_settings["num_envs"])
 
-def find_checkpoint(run: RunRecord, checkpoint: str) -> str:
-    """The path prefix of a run's checkpoint: `last`, `best`, or a path prefix.
+
+def load_subject(
+    config: SubjectConfig,
+    seed: int = 1,
+    failures: FailureConfig = FailureConfig(),  # noqa: B008 (immutable)
+) -> Subject:
+    """Rebuilds the agent of a run, and probes its environments; imports TensorFlow, seeds Keras and NumPy.
+
+    Making an environment may fail as often as `failures` says.
 
     Raises:
-      ValueError: there is no such checkpoint; the message is one sentence.
+      ValueError: this is not a run directory, or has no such checkpoint, or one that does not match its
+        settings; one sentence, which names the differences where they are known.
+      ImportError: the suite's engine is not installed.
     """
+    run = record.read(str(config.logdir))
+    check_imports(run.logdir, run.identity, run.agent_settings, config.trust_code)
+    suite = environments.suite(run.environment)
+    environment_config = run.environment_config().for_evaluation()
+    with contextlib.closing(Probe([(run.environment, environment_config)], failures)) as probe:
+        with fast_tensorflow_import():
+            import keras
+
+            from seed_rl.devices.placement import share_gpus
+            from seed_rl.training.checkpoint import restore_algorithm
+
+        share_gpus()
+        prefix = _find_checkpoint(run, config.checkpoint)
+        probed = found(*probe.answers())
+        probe.warn()
+    keras.utils.set_random_seed(derived_seed(seed))
+    num_envs = int(run.learner_settings["num_envs"])
+    algorithm = algorithms.make(run.agent, run.agent_config(), probed.spec, num_envs)
+    try:
+        progress = restore_algorithm(algorithm, prefix)
+    except ValueError as error:
+        if not (differing := _recorded_differences(run, prefix)):
+            raise
+        raise ValueError(
+            f"The checkpoint {prefix} does not match the configuration of {run.logdir} "
+            f"({'; '.join(differing)}); use the --logdir that it was trained in."
+        ) from error
+    trained = int(progress.env_frames.numpy()), float(progress.seconds.numpy())
+    return Subject(run, suite, environment_config, probed, algorithm.policy, prefix, *trained)
+
+
+def _find_checkpoint(run: RunRecord, checkpoint: str) -> str:
+    """The path prefix of a run's checkpoint: `last`, `best`, or a path prefix; raises ValueError."""
+    from seed_rl.training.checkpoint import best_checkpoint, newest_checkpoint
+
     if checkpoint not in ("last", "best"):
         prefix = checkpoint.removesuffix(CHECKPOINT_INDEX)
         if not os.path.exists(f"{prefix}{CHECKPOINT_INDEX}"):
@@ -53,35 +204,9 @@ def find_checkpoint(run: RunRecord, checkpoint: str) -> str:
     return path
 
 
-def load(run: RunRecord, checkpoint: str, spec: EnvironmentSpec) -> Trained:
-    """Makes the policy of a run, with the weights of a checkpoint (path prefix), for the run's environments.
-
-    Raises:
-      ValueError: the checkpoint does not match the run's settings; the message is one sentence, which
-        names the differences where they are known.
-    """
-    algorithm = algorithms.make(run.agent, run.agent_config(), spec, int(run.learner_settings["num_envs"]))
-    try:
-        progress = restore_algorithm(algorithm, checkpoint)
-    except ValueError as error:
-        found = _recorded_differences(run, checkpoint)
-        if not found:
-            raise
-        raise ValueError(
-            f"The checkpoint {checkpoint} does not match the configuration of {run.logdir} "
-            f"({'; '.join(found)}); use the --logdir that it was trained in."
-        ) from error
-    return Trained(
-        algorithm.policy, checkpoint, int(progress.env_frames.numpy()), float(progress.seconds.numpy())
-    )
-
-
 def _recorded_differences(run: RunRecord, checkpoint: str) -> list[str]:
     """The settings that differ between `run` and the run in whose directory the checkpoint is."""
     for directory in list(Path(os.path.realpath(checkpoint)).parents)[:4]:
-        try:
-            other = record.read(str(directory))
-        except ValueError:
-            continue
-        return record.differences(other.identity, run.identity)
+        with contextlib.suppress(ValueError):
+            return record.differences(record.read(str(directory)).identity, run.identity)
     return []

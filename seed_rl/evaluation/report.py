@@ -1,40 +1,81 @@
-"""The report of an evaluation: statistics over episodes, as a table, as JSON and in TensorBoard."""
+"""An evaluation: plays its episodes, and reports statistics as a table, as JSON and in TensorBoard."""
 
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+import tqdm
 
-from seed_rl.evaluation.episodes import PlayedEpisode
+from seed_rl.environments.failures import EnvironmentFailedError
+from seed_rl.evaluation.agent import PlayedEpisode, play
+from seed_rl.evaluation.load import EvaluateConfig, Subject
+from seed_rl.messages import say
 from seed_rl.metrics.episodes import OWN, OwnMetrics, means
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.record import RunRecord
 from seed_rl.runs.scores import published_scores
 
+# Seconds between lines with the number of episodes that have ended, without a terminal; later, a tenth of
+# the time since the start.
+_SILENT_SECS = 5.0
 
-def write_board(
-    logdir: Path, env_frames: int, summary: Mapping[str, Any], picture: np.ndarray | None
-) -> None:
-    """Adds an evaluation to the TensorBoard events of a run, at the frames that it was trained for.
 
-    It has figures by name, and may have a picture of gameplay, uint8 `[height, width, 3]`.
+def play_episodes(config: EvaluateConfig, subject: Subject) -> tuple[list[PlayedEpisode], str | None]:
+    """The episodes in the order of their numbers, and the reason if there are fewer than requested, or none.
 
-    Raises:
-      OSError: they cannot be written.
+    Raises what `play` raises before the first episode.
     """
-    try:
-        writer = tf.summary.create_file_writer(str(RunDirectory(logdir).evaluation_events))
-        with writer.as_default(step=env_frames):
-            for name, value in summary.items():
-                if value is not None:
-                    tf.summary.scalar(f"evaluation/{name}", value)
-            if picture is not None:
-                tf.summary.image("evaluation/gameplay", picture[np.newaxis])
-        writer.close()
-    except tf.errors.OpError as error:
-        raise OSError(error.message) from error
+    episodes: list[PlayedEpisode] = []
+    failure, total = None, 0.0
+    asked, start = config.episodes_asked, time.monotonic()
+    due = start + _SILENT_SECS
+    with tqdm.tqdm(total=asked, unit=" episodes", dynamic_ncols=True, disable=None) as bar:
+        parts = subject.suite, subject.environment_config, subject.policy, subject.evaluation_env_id
+        try:
+            for episode in play(*parts, config):
+                episodes.append(episode)
+                total += episode.episode_return
+                bar.update()
+                mean_return = f"mean return {total / len(episodes):.2f}"
+                bar.set_postfix_str(mean_return, refresh=False)
+                if bar.disable and (now := time.monotonic()) >= due:  # In a file or a pipe.
+                    of = "" if asked is None else f" of {asked}"
+                    say(f"{len(episodes)}{of} episodes, {mean_return}.")
+                    due = now + max(_SILENT_SECS, (now - start) / 10)
+        except EnvironmentFailedError as error:
+            failure = str(error)
+    if not episodes and not failure:
+        steps = config.max_agent_steps
+        failure = f"No episode ended within --max_agent_steps={steps}; raise it, or lower --num_envs."
+    return sorted(episodes), failure
+
+
+def results(
+    config: EvaluateConfig, subject: Subject, episodes: Sequence[PlayedEpisode], failure: str | None
+) -> dict[str, Any]:
+    """The contents of the JSON file: the statistics, every episode, and what was evaluated."""
+    run = subject.run
+    return {
+        "run": str(run.logdir),
+        "checkpoint": subject.checkpoint,
+        "env_frames": subject.env_frames,
+        "training_seconds": subject.seconds,
+        "policy": "greedy" if config.greedy else "as the agent evaluates",
+        "seed": config.seed,
+        "environment": {"name": run.environment, "settings": subject.environment_config.to_dict()},
+        "agent": run.agent,
+        "versions": run.versions,
+        **summarize(run, episodes),
+        "episodes_asked": config.episodes_asked,
+        "max_agent_steps": config.max_agent_steps,
+        "failure": failure,
+        "seeds": [episode.seed for episode in episodes],
+        "returns": [episode.episode_return for episode in episodes],
+        "episode_agent_steps": [episode.agent_steps for episode in episodes],
+    }
 
 
 def summarize(run: RunRecord, episodes: Sequence[PlayedEpisode]) -> dict[str, Any]:
@@ -65,36 +106,49 @@ def summarize(run: RunRecord, episodes: Sequence[PlayedEpisode]) -> dict[str, An
     return summary
 
 
-def table(summary: dict[str, Any], repeats: int, asked: int | None) -> str:
+def table(summary: Mapping[str, Any], repeats: int, asked: int | None) -> str:
     """The summary as a readable table, one row per line.
 
     An agent step has `repeats` environment frames; `asked` episodes were to be played; None: as many as
     a number of agent steps allowed.
     """
-    steps = summary["mean_episode_agent_steps"]
-    error, count = summary["standard_error"], summary["episodes"]
-    rows = [
-        ("episodes", f"{count}" + ("" if asked in (None, count) else f" of {asked}")),
-        (
-            "mean return",
-            f"{summary['mean_return']:.2f}" + ("" if error is None else f" ± {error:.2f} (standard error)"),
-        ),
-        ("median return", f"{summary['median_return']:.2f}"),
-        ("lowest, highest", f"{summary['min_return']:.2f}, {summary['max_return']:.2f}"),
-        ("mean length", f"{steps:,.1f} agent steps, {steps * repeats:,.0f} environment frames"),
-    ]
-    rows += [
-        (f"mean {name.removeprefix(OWN)}", f"{value:.4g}")
-        for name, value in summary.items()
-        if name.startswith(OWN)
-    ]
-    if "human_normalized" in summary:
-        rows.append(
-            (
-                "human-normalized",
-                f"{summary['human_normalized']:.1f}% (random {summary['random_score']:g}, "
-                f"human {summary['human_score']:g})",
-            )
-        )
-    width = max(len(name) for name, _ in rows)
-    return "\n".join(f"  {name:<{width}}  {value}" for name, value in rows)
+    found = dict(summary)
+    count, steps, error = (found[name] for name in ("episodes", "mean_episode_agent_steps", "standard_error"))
+    of = "" if asked in (None, count) else f" of {asked}"
+    spread = "" if error is None else f" ± {error:.2f} (standard error)"
+    rows = {
+        "episodes": f"{count}{of}",
+        "mean return": f"{found['mean_return']:.2f}{spread}",
+        "median return": f"{found['median_return']:.2f}",
+        "lowest, highest": f"{found['min_return']:.2f}, {found['max_return']:.2f}",
+        "mean length": f"{steps:,.1f} agent steps, {steps * repeats:,.0f} environment frames",
+    }
+    rows |= {f"mean {n.removeprefix(OWN)}": f"{v:.4g}" for n, v in found.items() if n.startswith(OWN)}
+    if "human_normalized" in found:
+        scores = f"random {found['random_score']:g}, human {found['human_score']:g}"
+        rows["human-normalized"] = f"{found['human_normalized']:.1f}% ({scores})"
+    width = max(map(len, rows))
+    return "\n".join(f"  {name:<{width}}  {value}" for name, value in rows.items())
+
+
+def write_board(
+    logdir: Path, env_frames: int, summary: Mapping[str, Any], picture: np.ndarray | None
+) -> None:
+    """Adds an evaluation to the TensorBoard events of a run, at the frames that it was trained for.
+
+    It has figures by name, and may have a picture of gameplay, uint8 `[height, width, 3]`.
+
+    Raises:
+      OSError: they cannot be written.
+    """
+    try:
+        writer = tf.summary.create_file_writer(str(RunDirectory(logdir).evaluation_events))
+        with writer.as_default(step=env_frames):
+            for name, value in summary.items():
+                if value is not None:
+                    tf.summary.scalar(f"evaluation/{name}", value)
+            if picture is not None:
+                tf.summary.image("evaluation/gameplay", picture[np.newaxis])
+        writer.close()
+    except tf.errors.OpError as error:
+        raise OSError(error.message) from error

@@ -5,10 +5,11 @@ imageio writes them: .mp4 with the ffmpeg bundled with imageio-ffmpeg (H.264, wh
 PyPI build cannot write H.264.
 """
 
+import contextlib
 import copy
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,11 +17,13 @@ import numpy as np
 
 from seed_rl.environments.base import EnvironmentConfig, Suite, ends_episode, raw_reward
 from seed_rl.environments.failures import Deadline, FailureConfig, Fault, blame, close
-from seed_rl.evaluation.episodes import PlayedEpisode
+from seed_rl.evaluation.agent import PlayedEpisode
 
 ResultT = TypeVar("ResultT")
 
-_DEFAULT_FRAMES_PER_SECOND = 30.0
+_DEFAULT_FRAMES_PER_SECOND = 30.0  # Of an environment that gives none, or an invalid number.
+_STRIP_HEIGHT = 16
+_PAUSE_SECS = 1.0  # After the last scene.
 
 
 class RerunError(ValueError):
@@ -69,7 +72,15 @@ class Rerun:
         except BaseException:
             self.close()
             raise
-        self.scenes_per_second = _frames_per_second(self._env) / config.num_action_repeats
+        fps = 0.0
+        with contextlib.suppress(Exception):
+            fps = float(self._env.metadata["render_fps"])
+        frames_per_second = fps if 1 <= fps <= 1000 else _DEFAULT_FRAMES_PER_SECOND
+        self.scenes_per_second = frames_per_second / config.num_action_repeats
+
+    def __len__(self) -> int:
+        """The number of scenes."""
+        return 1 + len(self._episode.actions)
 
     def __iter__(self) -> Iterator[Scene]:
         """Plays the episode, once, and yields its scenes, including that of the first observation."""
@@ -98,9 +109,9 @@ class Rerun:
         return raw_reward(reward, info), ended and not ends_episode(ended, info)
 
     def _picture(self) -> np.ndarray:
-        return self._call("render", self._render)
+        return self._call("render", self._rendered)
 
-    def _render(self) -> np.ndarray:
+    def _rendered(self) -> np.ndarray:
         try:
             rendered = self._env.render()
         except NotImplementedError:  # Gymnasium's own, which has no information.
@@ -127,36 +138,6 @@ class Rerun:
             ) from error
 
 
-def retried(make: Callable[[], ResultT], tolerance: FailureConfig) -> ResultT:
-    """Result of `make`, which plays episodes again; another attempt is made if an environment fails.
-
-    Raises:
-      RerunError: it failed too often, or twice in the same way, and so not by chance.
-    """
-    failures, last = 0, ""
-    while True:
-        try:
-            return make()
-        except RerunError as error:
-            failures += 1
-            if failures > tolerance.max_environment_failures or str(error) == last:
-                raise
-            last = str(error)
-
-
-def _frames_per_second(env: Any) -> float:
-    """The game's own speed; the default if the environment gives none, or an invalid one."""
-    try:
-        found = float(env.metadata["render_fps"])
-    except Exception:
-        return _DEFAULT_FRAMES_PER_SECOND
-    return found if 1 <= found <= 1000 else _DEFAULT_FRAMES_PER_SECOND
-
-
-_STRIP_HEIGHT = 16
-_PAUSE_SECS = 1.0
-
-
 def write_video(path: Path, episodes: Sequence[tuple[str, Rerun]]) -> None:
     """Writes episodes with their titles one after another to an .mp4 or .gif; a temporary name comes first.
 
@@ -170,7 +151,12 @@ def write_video(path: Path, episodes: Sequence[tuple[str, Rerun]]) -> None:
     # do not allow that: ffmpeg may hang, or end at once. With it, ffmpeg also gets the terminal's Ctrl-C.
     os.environ.setdefault("IMAGEIO_FFMPEG_NO_PREVENT_SIGINT", "1")
     temporary = path.with_name(f"{path.stem}.tmp{path.suffix}")
-    writing = _format(path, episodes[0][1].scenes_per_second)
+    fps = episodes[0][1].scenes_per_second
+    writing: dict[str, Any] = {"mode": "I", "duration": 1000.0 / fps, "loop": 0}
+    if path.suffix != ".gif":
+        parameters = ["-movflags", "+faststart"]
+        writing = {"fps": fps, "codec": "libx264", "macro_block_size": 1, "output_params": parameters}
+        writing["ffmpeg_log_level"] = "error"
     try:
         writer: Any
         with imageio.get_writer(temporary, **writing) as writer:
@@ -197,30 +183,14 @@ def caption(picture: np.ndarray, text: str) -> np.ndarray:
     return np.asarray(canvas)
 
 
-def montage(scenes: Iterable[Scene], columns: int = 4, rows: int = 2) -> np.ndarray:
-    """Evenly spaced scenes of an episode as one picture: uint8 `[height, width, 3]`."""
-    taken = _spread(scenes, columns * rows)
-    pictures = [scene.picture for scene in taken]
-    blank = np.zeros_like(pictures[0])
-    pictures += [blank] * (columns * rows - len(pictures))
+def montage(scenes: Rerun, columns: int = 4, rows: int = 2) -> np.ndarray:
+    """Evenly spaced scenes of an episode, from the first to the last, as one picture: uint8 `[H, W, 3]`."""
+    shown = set(np.linspace(0, len(scenes) - 1, columns * rows).round().astype(int).tolist())
+    pictures = [scene.picture for index, scene in enumerate(scenes) if index in shown]
+    pictures += [np.zeros_like(pictures[0])] * (columns * rows - len(pictures))
     return np.concatenate(
         [np.concatenate(pictures[i : i + columns], axis=1) for i in range(0, columns * rows, columns)]
     )
-
-
-def _spread(scenes: Iterable[Scene], count: int) -> list[Scene]:
-    """The first scene, the last one, and others between them, with few in memory at a time."""
-    kept: list[Scene] = []
-    stride, last = 1, None
-    for index, scene in enumerate(scenes):
-        last = scene
-        if index % stride == 0:
-            kept.append(scene)
-        if len(kept) == 8 * count:
-            kept, stride = kept[::2], 2 * stride
-    if last is not None and kept[-1] is not last:
-        kept.append(last)
-    return [kept[i] for i in sorted(set(np.linspace(0, len(kept) - 1, count).round().astype(int).tolist()))]
 
 
 def _pictures(title: str, episode: Rerun) -> Iterator[np.ndarray]:
@@ -231,15 +201,3 @@ def _pictures(title: str, episode: Rerun) -> Iterator[np.ndarray]:
         yield picture
     for _ in range(int(_PAUSE_SECS * episode.scenes_per_second)):
         yield picture
-
-
-def _format(path: Path, scenes_per_second: float) -> dict[str, Any]:
-    if path.suffix == ".gif":
-        return {"mode": "I", "duration": 1000.0 / scenes_per_second, "loop": 0}
-    return {
-        "fps": scenes_per_second,
-        "codec": "libx264",
-        "macro_block_size": 1,
-        "ffmpeg_log_level": "error",
-        "output_params": ["-movflags", "+faststart"],
-    }

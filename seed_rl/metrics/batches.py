@@ -1,8 +1,8 @@
 """Metrics of the batches of inference, and of the policies that acted in those of training. No TensorFlow."""
 
-import dataclasses
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -24,68 +24,53 @@ class BatchMetrics:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Starts without batches; `clock` is the one that requests arrive by."""
         self.waits = Waits(INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING)
-        self._clock = clock
+        self._clock, self._since = clock, clock()
         self._lock = threading.Lock()
-        self._counts = _Counts(clock())
+        self._values: defaultdict[str, list[float]] = defaultdict(list)
         self._answered: dict[int, float] = {}  # When streams, by key, were answered last.
 
     def begin(self, requests: Sequence[Request]) -> None:
         """Notes that these requests have left the batcher."""
         now = self._clock()
         with self._lock:
+            self._values["waits"] += [now - request.arrived for request in requests]
             for request in requests:
-                self._counts.waited += now - request.arrived
                 if answered := self._answered.pop(request.group.key, None):
-                    self._counts.turns.append(request.arrived - answered)
+                    self._values["turns"].append(request.arrived - answered)
 
     def add(self, requests: Sequence[Request]) -> None:
         """Notes that these requests, a whole batch, have been answered."""
         now = self._clock()
         with self._lock:
-            self._counts.latencies += [now - request.arrived for request in requests]
-            self._counts.batch_sizes.append(sum(request.group.num_envs for request in requests))
+            self._values["latencies"] += [now - request.arrived for request in requests]
+            self._values["batch_sizes"].append(sum(request.group.num_envs for request in requests))
             self._answered.update([(request.group.key, now) for request in requests])
 
     def carried(self, received: int, sent: int) -> None:
         """Notes so many bytes of unrolls that came, and of weights that an actor got."""
         with self._lock:
-            self._counts.received += received
-            self._counts.sent += sent
+            self._values["received"].append(received)
+            self._values["sent"].append(sent)
 
     def take(self) -> dict[str, float]:
         """The metrics since the last call, by plain name; those of batches only if there were any."""
         now, metrics = self._clock(), self.waits.take()
         with self._lock:
-            counts, self._counts = self._counts, _Counts(now)
+            values, self._values = self._values, defaultdict(list)
+            seconds, self._since = max(now - self._since, 1e-9), now
             self._answered = {k: t for k, t in self._answered.items() if now - t < _LONGEST_TURN_SECS}
-        seconds = max(now - counts.since, 1e-9)
-        if counts.turns:
-            metrics["actor_turn_ms"] = 1e3 * max(0.0, float(np.mean(counts.turns)))
-        if counts.received:
-            metrics["unrolls_mib_per_second"] = counts.received / 2**20 / seconds
-            metrics["weights_mib_per_second"] = counts.sent / 2**20 / seconds
-        if not counts.batch_sizes:
-            return metrics
-        p50, p99 = np.percentile(counts.latencies, [50, 99])
-        return metrics | {
-            "inference_latency_p50_ms": 1e3 * float(p50),
-            "inference_latency_p99_ms": 1e3 * float(p99),
-            "inference_batch_size": float(np.mean(counts.batch_sizes)),
-            "requests_waiting": counts.waited / seconds,
-        }
-
-
-@dataclasses.dataclass
-class _Counts:
-    """Counts since a time: seconds, and bytes of unrolls and of weights."""
-
-    since: float
-    waited: float = 0.0  # Of all requests in the batcher.
-    turns: list[float] = dataclasses.field(default_factory=list)
-    latencies: list[float] = dataclasses.field(default_factory=list)
-    batch_sizes: list[int] = dataclasses.field(default_factory=list)
-    received: int = 0
-    sent: int = 0
+        if values["turns"]:
+            metrics["actor_turn_ms"] = 1e3 * max(0.0, float(np.mean(values["turns"])))
+        if values["received"]:
+            metrics["unrolls_mib_per_second"] = sum(values["received"]) / 2**20 / seconds
+            metrics["weights_mib_per_second"] = sum(values["sent"]) / 2**20 / seconds
+        if values["batch_sizes"]:
+            p50, p99 = np.percentile(values["latencies"], [50, 99])
+            metrics["inference_latency_p50_ms"] = 1e3 * float(p50)
+            metrics["inference_latency_p99_ms"] = 1e3 * float(p99)
+            metrics["inference_batch_size"] = float(np.mean(values["batch_sizes"]))
+            metrics["requests_waiting"] = sum(values["waits"]) / seconds
+        return metrics
 
 
 class PolicyLag:

@@ -60,9 +60,9 @@ class RunCpu:
         """Finds the processes; all that an actor has started belongs to it. New ones count from now on."""
         found = {self._learner: _LEARNER}
         found |= {child: _GATEWAY for child in _children(self._learner) if _GATEWAY in _command(child)}
-        commands = _siblings(self._learner)
-        self._num_learners = max(1, sum(_LEARNER in command for command in commands.values()))
-        for actor, command in commands.items():
+        siblings = {child: _command(child) for child in _children(_launcher(self._learner))}
+        self._num_learners = max(1, sum(_LEARNER in command for command in siblings.values()))
+        for actor, command in siblings.items():
             if not _ACTORS.isdisjoint(command):
                 with contextlib.suppress(psutil.Error):
                     found |= dict.fromkeys((actor, *actor.children(recursive=True)), f"actor {actor.pid}")
@@ -73,29 +73,22 @@ class RunCpu:
         self._names = {p: name for p, name in (self._names | found).items() if p in found}
 
 
-def _siblings(learner: psutil.Process) -> dict[psutil.Process, list[str]]:
-    """The command lines of all children of the local launcher of a learner, if it has one."""
-    try:
-        launcher = learner.parent()
-        if launcher is not None and _is_reaper(launcher):
-            launcher = launcher.parent()
-    except psutil.Error:
-        return {}
-    if launcher is None or _LAUNCHER not in _command(launcher):
-        return {}
-    return {child: _command(child) for child in _children(launcher)}
+def _launcher(learner: psutil.Process) -> psutil.Process | None:
+    """The local launcher of a learner, if it has one."""
+    with contextlib.suppress(psutil.Error):
+        parent = learner.parent()
+        launcher = parent.parent() if parent is not None and _is_reaper(parent) else parent
+        if launcher is not None and _LAUNCHER in _command(launcher):
+            return launcher
+    return None
 
 
-def _children(parent: psutil.Process) -> list[psutil.Process]:
+def _children(parent: psutil.Process | None) -> list[psutil.Process]:
     """The commands that a process has started, not the reapers between it and them (`launch.reaper`)."""
-    try:
-        return [
-            command
-            for child in parent.children()
-            for command in (child.children() if _is_reaper(child) else (child,))
-        ]
-    except psutil.Error:
-        return []
+    with contextlib.suppress(psutil.Error):
+        children = [] if parent is None else parent.children()
+        return [c for child in children for c in (child.children() if _is_reaper(child) else (child,))]
+    return []
 
 
 def _is_reaper(process: psutil.Process) -> bool:
@@ -103,10 +96,9 @@ def _is_reaper(process: psutil.Process) -> bool:
 
 
 def _command(process: psutil.Process) -> list[str]:
-    try:
+    with contextlib.suppress(psutil.Error):  # It has just ended.
         return process.cmdline()
-    except psutil.Error:  # It has just ended.
-        return []
+    return []
 
 
 def processor() -> str:
@@ -118,10 +110,7 @@ def processor() -> str:
         lines = _CPU_INFO.read_text().partition("\n\n")[0].splitlines()
     except (OSError, ValueError):
         return ""
-    found: dict[str, str] = {}
-    for line in lines:
-        name, _, value = line.partition(":")
-        found[name.strip()] = value.strip()
+    found = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     flags = found.get("flags", found.get("Features", "")).split()
     kind = " ".join(f"{name} {found[key]}" for name, key in _KINDS.items() if key in found)
     parts = (kind, f"{available_cores():g} cores", *(name for name in _INSTRUCTIONS if name in flags))

@@ -1,5 +1,6 @@
 """The metrics of a run over time: read from its metrics.jsonl, or drawn in block characters."""
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +16,6 @@ from seed_rl.runs.layout import RunDirectory
 POSITIONS = ("env_frames", "seconds")
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
-_MOST_POINTS = 1000
 
 
 class Curve(NamedTuple):
@@ -71,10 +71,9 @@ def periods_so_far(
     logdir: str | Path, warn: Callable[[str], None] = lambda text: None
 ) -> list[dict[str, Any]]:
     """The same, by default without warnings; empty if the run has no metrics yet."""
-    try:
+    with contextlib.suppress(ValueError):
         return read_periods(logdir, warn)
-    except ValueError:
-        return []
+    return []
 
 
 def _period(line: str) -> dict[str, Any] | None:
@@ -111,40 +110,17 @@ def final_return(periods: Sequence[dict[str, Any]]) -> float | None:
     return final_value(returns) if len(returns.value) else None
 
 
-class TextCurve:
-    """The mean return over the environment frames of a run, which may have any number of points."""
+def drawn_curve(points: Sequence[tuple[int, float]], width: int) -> str:
+    """A curve in at most `width` block characters, from the first point to the last, evenly over the frames.
 
-    def __init__(self) -> None:
-        """Starts without points."""
-        self._points: list[tuple[float, float]] = []
-
-    def add(self, frames: int, value: float) -> None:
-        """Adds a point, in the place of those that are not before it (of a session that was killed).
-
-        Too many points are replaced by half as many, evenly over the frames.
-        """
-        while self._points and self._points[-1][0] >= frames:
-            self._points.pop()
-        self._points.append((frames, value))
-        if len(self._points) > _MOST_POINTS:
-            self._points = self._resampled(_MOST_POINTS // 2)
-
-    def drawn(self, width: int) -> str:
-        """The curve in at most `width` characters, from the first point to the last, evenly over the frames.
-
-        Empty with fewer than two points.
-        """
-        if len(self._points) < 2 or width < 1:
-            return ""
-        shown = np.array([value for _, value in self._resampled(min(width, len(self._points)))])
-        shares = (shown - shown.min()) / (np.ptp(shown) or 1.0)
-        return "".join(_BLOCKS[round(share * (len(_BLOCKS) - 1))] for share in shares)
-
-    def _resampled(self, count: int) -> list[tuple[float, float]]:
-        """So many points, evenly over the frames from the first one to the last."""
-        frames, values = zip(*self._points, strict=True)
-        at = np.linspace(frames[0], frames[-1], count)
-        return list(zip(at.tolist(), np.interp(at, frames, values).tolist(), strict=True))
+    `points` are environment frames, ascending, and values. Empty with fewer than two points.
+    """
+    if len(points) < 2 or width < 1:
+        return ""
+    frames, values = np.array(points).T
+    shown = np.interp(np.linspace(frames[0], frames[-1], min(width, len(points))), frames, values)
+    shares = (shown - shown.min()) / (np.ptp(shown) or 1.0)
+    return "".join(_BLOCKS[round(share * (len(_BLOCKS) - 1))] for share in shares)
 
 
 def can_draw(stream: TextIO) -> bool:

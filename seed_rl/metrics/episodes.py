@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -70,10 +71,7 @@ class OwnMetrics:
             elif not self._has_warned:
                 self._has_warned = True
                 shown = one_line(name, MOST_CHARACTERS)
-                warn(
-                    f"The environment's own figure {shown!r} {problem}; it and all others like "
-                    "it are left out."
-                )
+                warn(f"The environment's own figure {shown!r} {problem}; all like it are left out.")
         return found
 
     def _problem(self, name: Any, value: Any) -> str:
@@ -88,8 +86,7 @@ class OwnMetrics:
 
 def means(episodes: Iterable[Mapping[str, float]], prefix: str) -> dict[str, float]:
     """The mean of each metric over the episodes that have it, under `prefix` and its name."""
-    values: dict[str, list[float]] = {}
-    for metrics in episodes:
-        for name, value in metrics.items():
-            values.setdefault(name, []).append(value)
+    values: defaultdict[str, list[float]] = defaultdict(list)
+    for name, value in (item for metrics in episodes for item in metrics.items()):
+        values[name].append(value)
     return {f"{prefix}{name}": float(np.mean(found)) for name, found in sorted(values.items())}

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from seed_rl.messages import discard
-from seed_rl.metrics.curves import TextCurve, can_draw
+from seed_rl.metrics.curves import can_draw, drawn_curve
 from seed_rl.metrics.episodes import OWN
 from seed_rl.metrics.idle_time import stage_waits
 from seed_rl.metrics.outputs import Guard
@@ -26,13 +26,11 @@ _MOST_OWN = 3  # Metrics of the environment's own; the line is to stay readable.
 
 # Seconds between two versions of the line on a terminal.
 _REDRAW_SECS = 0.5
-# Elsewhere, seconds without a line after which a stage is printed again: no five seconds pass without one in
-# its first two minutes. Later there are fewer lines, since it may wait for hours.
-_REMINDER_SECS, _LATE_REMINDER_SECS, _LONG_STAGE_SECS = 5.0 - _REDRAW_SECS, 30.0, 120.0
+# Elsewhere, a stage is printed again when no line has come for so many seconds, and for this part of the time
+# since its start: none of the first two minutes has five seconds of silence, and a wait of hours few lines.
+_REMINDER_SECS, _REMINDERS = 5.0 - _REDRAW_SECS, 30
 # On a terminal, frames/s is the mean over this many redraws.
 _SPEED_WINDOW = 20
-# Seconds of a stage before its details are written; others are written after twice the time.
-_DETAILS_SECS = 5.0
 _STAGE_LINE = re.compile(r" \.\.\.( \d+ s)?$")
 _LEAST_CURVE, _MOST_CURVE = 6, 40
 
@@ -61,12 +59,11 @@ class ProgressDisplay:
             sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
         )
         self._lock = threading.Lock()
-        self._curve = TextCurve()
+        self._points: list[tuple[int, float]] = []  # Environment frames and mean returns.
         for period in earlier:
             self._add(period)
         self._actor_log = actor_log
         self._stage: tuple[str, float, Callable[[], str] | None] | None = None
-        self._details_due, self._written_details = _DETAILS_SECS, ""
         self._period: Mapping[str, Any] = {}
         self._now: Callable[[], Mapping[str, Any]] = dict
         self._written = 0.0  # When the last plain line was, by `time.monotonic`.
@@ -77,13 +74,14 @@ class ProgressDisplay:
     def stage(self, what: str, details: Callable[[], str] | None = None) -> None:
         """Shows what the start is doing, such as "importing TensorFlow", until the next stage or period.
 
-        `details`, such as the number of actors, are written after a few seconds.
+        `details`, such as the number of actors, are part of it after a few seconds.
         """
         with self._lock:
+            what = what[:1].upper() + what[1:]
             if self._stage is not None and self._stage[0] == what:
                 return
             self._stage = what, time.monotonic(), details
-            self._try(self._draw if self._is_terminal else self._write, f"{_capital(what)} ...")
+            self._try(self._draw if self._is_terminal else self._write, f"{what} ...")
         if self._thread is None:
             self._thread = threading.Thread(target=self._keep_drawing, name="progress", daemon=True)
             self._thread.start()
@@ -117,13 +115,11 @@ class ProgressDisplay:
         self.close()
         self._add(metrics)
         frames, seconds = metrics["env_frames"], metrics["seconds"]
-        speed = frames / max(seconds, 1e-9)
-        sentence = (
-            f"{ended}: {frames:,} frames in {_duration(seconds)}, {speed:,.0f} frames/s, {_return(metrics)}"
-        )
+        took = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} minutes"
+        speed = f"{frames / max(seconds, 1e-9):,.0f} frames/s"
         if self._is_terminal and (drawn := self._drawn(_MOST_CURVE)):
             self._try(self._write, f"Mean return over the run: {drawn}")
-        self._try(self._write, sentence)
+        self._try(self._write, f"{ended}: {frames:,} frames in {took}, {speed}, {_return(metrics)}")
 
     def close(self) -> None:
         """Stops rewriting and clears the line; a second call does nothing."""
@@ -144,29 +140,24 @@ class ProgressDisplay:
     def _redraw(self) -> None:
         if self._stage is not None:
             what, since, details = self._stage
-            seconds, silence = time.monotonic() - since, time.monotonic() - self._written
-            words = f"{_capital(what)} ... {seconds:.0f} s"
-            if details is not None and seconds >= self._details_due:
-                self._details_due = 2 * seconds
-                self._write_details(what, details())
+            now = time.monotonic()
+            more = details() if details is not None and now - since >= _REMINDER_SECS else ""
+            if more and self._actor_log is not None and self._actor_log.exists():
+                more += f"; the first one's log is {self._actor_log}"
+            words = f"{what}{more and ': '}{more} ... {now - since:.0f} s"
             if self._is_terminal:
                 self._try(self._draw, words)
-            elif silence >= (_REMINDER_SECS if seconds < _LONG_STAGE_SECS else _LATE_REMINDER_SECS):
+            elif now - self._written >= max(_REMINDER_SECS, (now - since) / _REMINDERS):
                 self._try(self._write, words)
-        elif self._is_terminal and (now := self._now()):
-            self._add(now)
-            self._try(self._draw_progress, {**self._period, **now})
-
-    def _write_details(self, what: str, details: str) -> None:
-        if self._actor_log is not None and self._actor_log.exists():
-            details += f"; the first one's log is {self._actor_log}"
-        if details != self._written_details:
-            self._written_details = details
-            self._try(self._write, f"{_capital(what)}: {details} ...")
+        elif self._is_terminal and (metrics := self._now()):
+            self._try(self._draw_progress, {**self._period, **metrics})
 
     def _add(self, metrics: Mapping[str, Any]) -> None:
+        """Adds a point to the curve, in the place of those that a session that was killed had after it."""
         if "mean_return" in metrics:
-            self._curve.add(metrics["env_frames"], metrics["mean_return"])
+            while self._points and self._points[-1][0] >= metrics["env_frames"]:
+                self._points.pop()
+            self._points.append((metrics["env_frames"], metrics["mean_return"]))
 
     def _sentence(self, metrics: Mapping[str, Any]) -> str:
         """A period in a plain line."""
@@ -213,7 +204,7 @@ class ProgressDisplay:
         self._draw(f"{head} {drawn}{shown}" if drawn else f"{head}{shown}")
 
     def _drawn(self, width: int) -> str:
-        return self._curve.drawn(width) if can_draw(sys.stdout) else ""
+        return drawn_curve(self._points, width) if can_draw(sys.stdout) else ""
 
     def _seconds_left(self, frames: int, speed: float) -> float:
         """To the end of the run; infinite without speed."""
@@ -244,14 +235,6 @@ def is_stage(line: str) -> bool:
     return bool(_STAGE_LINE.search(line))
 
 
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} minutes"
-
-
 def _clock(seconds: float) -> str:
     """As 4:05, or 1:04:05 from an hour on."""
     minutes, rest = divmod(int(seconds), 60)
@@ -266,11 +249,9 @@ def _checkpoint(metrics: Mapping[str, Any], seconds_left: float) -> str:
 
 def _short(number: float) -> str:
     """A number in three digits: 950, 12.2k, 400k, 1.5M, 1B."""
-    for unit, size in (("B", 1e9), ("M", 1e6), ("k", 1e3)):
-        if number >= size:
-            scaled = number / size
-            return f"{scaled:.3g}{unit}" if scaled < 1000 else f"{scaled:,.0f}{unit}"
-    return f"{number:.0f}"
+    unit, size = next(((u, n) for u, n in (("B", 1e9), ("M", 1e6), ("k", 1e3)) if number >= n), ("", 1.0))
+    scaled = number / size
+    return f"{scaled:.3g}{unit}" if unit and scaled < 1000 else f"{scaled:,.0f}{unit}"
 
 
 def _busiest(metrics: Mapping[str, Any]) -> str:

@@ -59,18 +59,13 @@ class WandbLog:
         """
         import wandb
 
-        path = Path(logdir).resolve()
-        before = set(_children())
-        self._run = wandb.init(
-            project=project,
-            name=path.name,
-            id=hashlib.sha256(str(path).encode()).hexdigest()[:16],
-            resume="allow",
-            dir=str(path),
-            config=dict(settings),
-        )
+        path, myself = Path(logdir).resolve(), psutil.Process()
+        before = set(myself.children(recursive=True))
+        run_id = hashlib.sha256(str(path).encode()).hexdigest()[:16]
+        where: Any = {"project": project, "name": path.name, "id": run_id, "resume": "allow"}
+        self._run = wandb.init(dir=str(path), config=dict(settings), **where)
         self._has_finished = False
-        self._service = [process for process in _children() if process not in before]
+        self._service = set(myself.children(recursive=True)) - before
 
     def write(self, metrics: Mapping[str, Any]) -> None:
         """Logs the metrics of a period; environment frames are the curves' x-axis."""
@@ -89,18 +84,11 @@ class WandbLog:
         """
         import wandb
 
-        if self._has_finished:
-            wandb.teardown()
-            return
-        for process in self._service:
+        for process in () if self._has_finished else self._service:
             with contextlib.suppress(psutil.Error):
                 process.kill()
         with contextlib.suppress(Exception, SystemExit):
             wandb.teardown()
-
-
-def _children() -> list[psutil.Process]:
-    return psutil.Process().children(recursive=True)
 
 
 _EVENTS_FILE_SECS = 600.0
@@ -115,10 +103,7 @@ class MetricsWriter:
     """Appends to a run's metrics, also when it resumes. An output that fails causes a warning."""
 
     def __init__(
-        self,
-        logdir: str,
-        settings: Mapping[str, Any] | None = None,
-        wandb_project: str | None = None,
+        self, logdir: str, settings: Mapping[str, Any] | None = None, wandb_project: str | None = None
     ):
         """Writes the settings, nested dicts, into an existing run directory.
 

@@ -8,7 +8,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,6 @@ from seed_rl.metrics.curves import POSITIONS, Curve, curve, final_value, read_pe
 from seed_rl.runs import record
 from seed_rl.runs.layout import find_runs
 from seed_rl.runs.record import RunRecord, plumbing
-
-_Key = TypeVar("_Key")
 
 _RETURNS = ("mean_evaluation_return", "mean_return")
 _MOST_SETTINGS = 3
@@ -80,7 +78,7 @@ class RunGroup:
 
 
 class Found(NamedTuple):
-    """The groups of the runs of some paths, and a sentence on each run that is left out, which names it."""
+    """Groups of runs, and a sentence on each run that is left out, which names it."""
 
     groups: list[RunGroup]
     skipped: list[str]
@@ -178,11 +176,9 @@ def metric_label(groups: Iterable[RunGroup]) -> str:
 def variant_labels(groups: Sequence[RunGroup], given: str | None = None) -> dict[Variant, str]:
     """The method, the settings that tell it from the others here, and where it was measured.
 
-    At most three settings are named. If they do not tell two variants apart, a run directory does.
-
-    Args:
-      groups: what is drawn, in the order in which the runs were named; so are the labels.
-      given: names from the user, separated by commas, in the same order.
+    At most three settings are named. If they do not tell two variants apart, a run directory does. `groups`
+    are what is drawn, in the order in which the runs were named; so are the labels. `given` are names from
+    the user instead, separated by commas, in the same order.
 
     Raises:
       ValueError: there are more or fewer names than variants; the message is one sentence.
@@ -195,25 +191,22 @@ def variant_labels(groups: Sequence[RunGroup], given: str | None = None) -> dict
     for variant, name in names.items():
         if counts[name] > 1:
             names[variant] = f"{name} ({mine[variant][0].runs[0].record.logdir})"
-    names = names if given is None else _renamed(names, given)
-    return {variant: name + _where_measured(mine[variant], groups) for variant, name in names.items()}
+    return dict(zip(mine, _labels(names.values(), given, mine.values()), strict=True))
 
 
-def _renamed(names: Mapping[_Key, str], given: str) -> dict[_Key, str]:
-    """The names that a user gives, separated by commas, in place of our own; raises as `variant_labels`."""
-    mine = [name.strip() for name in given.split(",")]
-    if len(mine) != len(names) or not all(mine) or len(set(mine)) != len(mine):
+def _labels(ours: Iterable[str], given: str | None, groups: Iterable[Sequence[RunGroup]]) -> list[str]:
+    """Our names or those that a user gives, and which groups are measured in evaluation, unlike others."""
+    ours, groups = list(ours), list(groups)
+    names = ours if given is None else [name.strip() for name in given.split(",")]
+    if len(names) != len(ours) or not all(names) or len(set(names)) != len(names):
         raise ValueError(
-            f"--label={given} does not fit these runs; give {len(names)} different names, separated by "
-            f"commas, for: {'; '.join(names.values())}."
+            f"--label={given} does not fit these runs; give {len(ours)} different names, separated by "
+            f"commas, for: {'; '.join(ours)}."
         )
-    return dict(zip(names, mine, strict=True))
-
-
-def _where_measured(groups: Iterable[RunGroup], drawn: Iterable[RunGroup]) -> str:
-    """The suffix for groups measured in evaluation, if others in the plot are measured in training."""
-    mine, others = ({group.metric for group in some} for some in (groups, drawn))
-    return ", in evaluation" if mine == {"mean_evaluation_return"} != others else ""
+    metrics = [{group.metric for group in several} for several in groups]
+    are_mixed = len(set().union(*metrics)) > 1
+    suffixes = [", in evaluation" * (are_mixed and found == {"mean_evaluation_return"}) for found in metrics]
+    return [name + suffix for name, suffix in zip(names, suffixes, strict=True)]
 
 
 def with_counts(names: Mapping[Variant, str], groups: Sequence[RunGroup]) -> dict[Variant, str]:
@@ -235,21 +228,17 @@ def _names(variants: Iterable[Variant]) -> dict[Variant, str]:
 
     Two variants have the same name if only other settings tell them apart.
     """
-    variants = list(dict.fromkeys(variants))
-    chosen: dict[str, tuple[list[str], list[str]]] = {}
-    for method in {variant.method for variant in variants}:
-        pairs = {pair for variant in variants if variant.method == method for pair in variant.settings}
-        counts = Counter(name for name, _ in pairs)
-        differing = sorted(
-            (name for name, count in counts.items() if count > 1),
-            key=lambda name: (-counts[name], [*_FIRST, name].index(name), name),
-        )
-        chosen[method] = sorted(differing[:_MOST_SETTINGS]), ["…"] * (len(differing) > _MOST_SETTINGS)
+    values: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for variant in (variants := list(dict.fromkeys(variants))):
+        for name, value in variant.settings:
+            values[variant.method][name].add(value)
     names = {}
     for variant in variants:
-        settings, others = chosen[variant.method]
-        told = [setting_text(name, value) for name, value in variant.settings if name in settings]
-        names[variant] = ", ".join([variant.method, *told, *others])
+        counts = {name: len(found) for name, found in values[variant.method].items() if len(found) > 1}
+        ranked = sorted(counts, key=lambda name: (-counts[name], [*_FIRST, name].index(name), name))
+        chosen, more = ranked[:_MOST_SETTINGS], ["…"] * (len(ranked) > _MOST_SETTINGS)
+        told = [setting_text(name, value) for name, value in variant.settings if name in chosen]
+        names[variant] = ", ".join([variant.method, *told, *more])
     return names
 
 
@@ -269,10 +258,7 @@ def searches(groups: Sequence[RunGroup], label: str | None = None) -> dict[str, 
     A search is in the directory of a sweep or in one that the user named; see `RunCurve.source`. Several
     searches of a method are variants of it: they differ in a setting that none of them varies on a game.
     Those that do not have their directories in their names. A variant may have one search for each game.
-
-    Args:
-      groups: what `gather` has found.
-      label: names from the user; see `variant_labels`, which also says what is raised.
+    `label` are names from the user; see `variant_labels`, which also says what is raised.
     """
     values: defaultdict[tuple[str, str, str, GameTask], set[str]] = defaultdict(set)
     for group in groups:
@@ -293,11 +279,8 @@ def searches(groups: Sequence[RunGroup], label: str | None = None) -> dict[str, 
     for (variant, source), some in members.items():
         name = names[variant]
         found[f"{name}, {source or 'other runs'}" if name in unclear else name] += some
-    given = {name: name for name in found}
-    return {
-        short + _where_measured(found[name], groups): sorted(found[name], key=lambda group: -group.final)
-        for name, short in (given if label is None else _renamed(given, label)).items()
-    }
+    ranked = [sorted(several, key=lambda group: -group.final) for several in found.values()]
+    return dict(zip(_labels(found, label, ranked), ranked, strict=True))
 
 
 def telling_settings(record: RunRecord) -> dict[str, str]:

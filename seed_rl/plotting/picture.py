@@ -135,11 +135,6 @@ def draw(groups: Sequence[RunGroup], style: str = "curves", label: str | None = 
         return _paint(styles[style](groups, label))
 
 
-def _curves(groups: Sequence[RunGroup], label: str | None) -> Picture:
-    """Learning curves: a panel for each game over frames, as in Figure 7 of the SEED RL paper."""
-    return _learning_curves(groups, variant_labels(groups, label), _AXES[:1])
-
-
 def _best(groups: Sequence[RunGroup], label: str | None) -> Picture:
     """The learning curve of each search's best combination, as in Figure 5 of the SEED RL paper.
 
@@ -148,27 +143,30 @@ def _best(groups: Sequence[RunGroup], label: str | None) -> Picture:
     Raises:
       ValueError: no search has several combinations; the message is one sentence.
     """
-    names: dict[Variant, str] = {}
     best: list[RunGroup] = []
     for name, combinations in searches(groups, label).items():
         ranked = by_task(combinations).values()
         kind = Variant(f"{name}, best of {span([len(several) for several in ranked])}")
-        names[kind] = kind.method
         best += [dataclasses.replace(several[0], variant=kind) for several in ranked]
     if len(best) == len(groups):
         raise ValueError(
             "No method has runs of several combinations of settings on one game, so none is the best; name "
             "the directory of a sweep, or choose --style=curves."
         )
-    return _learning_curves(best, names, _AXES)
+    return _curves(best, None, _AXES, is_named=True)
 
 
-def _learning_curves(groups: Sequence[RunGroup], names: dict[Variant, str], axes: Sequence[str]) -> Picture:
-    """The metric of each seed, and means over seeds, with a panel for each game and axis.
+def _curves(
+    groups: Sequence[RunGroup], label: str | None, axes: Sequence[str] = _AXES[:1], is_named: bool = False
+) -> Picture:
+    """The metric of each seed, and means over seeds: a panel for each game, as in Figure 7 of the SEED paper.
 
     A single game has both axes side by side. There, more groups than colours would clutter the plot: then the
-    five that end highest are named and lie on top, and the others are grey.
+    five that end highest are named and lie on top, and the others are grey. If `is_named`, the methods of the
+    groups are their labels already.
     """
+    kinds = dict.fromkeys(group.variant for group in groups)
+    names = {kind: kind.method for kind in kinds} if is_named else variant_labels(groups, label)
     labels, tasks, grey = with_counts(names, groups), by_task(groups), ""
     titles, is_one = task_labels(tasks), len(tasks) == 1
     if is_one and len(groups) > len(_COLORS):
@@ -192,8 +190,7 @@ def _references(groups: Sequence[RunGroup]) -> dict[str, float]:
     """Scores of a game to compare its returns with, by name; none for other metrics."""
     if not all(group.metric in ("mean_return", "mean_evaluation_return") for group in groups):
         return {}
-    task = groups[0].task
-    scores, mark = published_scores(*task), goal(*task)
+    scores, mark = published_scores(*groups[0].task), goal(*groups[0].task)
     return (scores._asdict() if scores else {}) | ({} if mark is None else {"goal": mark})
 
 

@@ -9,6 +9,7 @@ import csv
 import io
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,12 +35,10 @@ Row = Mapping[str, Any]
 
 
 class Table(NamedTuple):
-    """A table.
+    """A table, and the text below it that explains the figures.
 
-    Attributes:
-      rows: values by column. The first row has all columns; those that another row lacks, or where it has
-        None, are empty.
-      note: text below the table that explains the figures.
+    The rows are values by column. The first one has all columns; those that another row lacks, or where it
+    has None, are empty.
     """
 
     rows: Sequence[Row]
@@ -82,11 +81,8 @@ _RUNS_NOTE = (
 def run_table(groups: Sequence[RunGroup], label: str | None = None) -> Table:
     """The table of groups, games in alphabetical order and groups in the order in which they are named.
 
-    `frames` (environment frames), `minutes` (of training), `last_return` (the mean over the last tenth of a
-    run) and `best_return` (its highest period) are means over the runs of a group. `frames_per_second` are
-    the frames of all runs by their seconds of training. `standard_error` is that of `last_return`, None for a
-    single run. `human_normalized` is `last_return` in percent of the human score, None without a published
-    one.
+    `minutes` are of training, and `frames_per_second` the frames of all runs by their seconds of training.
+    `standard_error` is None for a single run, and `human_normalized` without a published human score.
     """
     names = variant_labels(groups, label)
     tasks = by_task(groups)
@@ -142,25 +138,19 @@ def speed_table(groups: Sequence[RunGroup], label: str | None = None) -> Table:
                 row |= {"frames_per_second": frames, "updates_per_second": updates}
                 rows.append(row | {"ratio": frames / first if first else None, "runs": len(runs)})
                 first = frames if first is None else first
-        rows += _published_speeds(suite)
+        rows += [_published_speed(row) for row in tables.read("seed/table_1") if row.suite == suite]
     return Table(rows, _SPEED_NOTE)
 
 
-def _published_speeds(suite: str) -> list[Row]:
-    """The suite's rows of the paper's Table 1, with columns of `speed_table`."""
-    rows: list[Row] = []
-    for row in tables.read("seed/table_1"):
-        if row.suite == suite:
-            devices, trains = f"{row.accelerators} {row.accelerator}", row.training_accelerators
-            columns = {
-                "suite": suite,
-                "agent": f"{row.architecture}, {row.model} model",
-                "num_envs": row.environments,
-                "training_devices": f"{trains} of {devices}" if trains else devices,
-                "inference_devices": "the others" if trains else "",
-            }
-            rows.append(vars(row) | columns)
-    return rows
+def _published_speed(row: SimpleNamespace) -> Row:
+    """A row of the paper's Table 1 with the columns of `speed_table`."""
+    devices, trains = f"{row.accelerators} {row.accelerator}", row.training_accelerators
+    return vars(row) | {
+        "agent": f"{row.architecture}, {row.model} model",
+        "num_envs": row.environments,
+        "training_devices": f"{trains} of {devices}" if trains else devices,
+        "inference_devices": "the others" if trains else "",
+    }
 
 
 def _speed(runs: Sequence[RunCurve]) -> tuple[float, float]:
@@ -171,8 +161,8 @@ def _speed(runs: Sequence[RunCurve]) -> tuple[float, float]:
         begin = int(np.searchsorted(run.curve.seconds, _WARM_UP * run.curve.seconds[-1]))
         is_long = begin < curve.shape[1] - 1
         done += curve[:, -1] - (curve[:, begin] if is_long else 0.0)
-    frames, updates, seconds = done
-    return float(frames / max(seconds, 1e-9)), float(updates / max(seconds, 1e-9))
+    frames, updates = done[:2] / max(done[2], 1e-9)
+    return float(frames), float(updates)
 
 
 _SEARCH_NOTE = (
@@ -184,32 +174,25 @@ _SEARCH_NOTE = (
 
 def search_table(groups: Sequence[RunGroup], label: str | None = None) -> Table:
     """Table 2: the median and the maximum over the combinations of settings of each search on each game."""
-    found = searches(groups, label)
     rows: list[Row] = []
+    found = searches(groups, label)
     for task, title in task_labels(by_task(groups)).items():
         for name, several in found.items():
-            if ranked := by_task(several).get(task):
-                finals = [group.final for group in ranked]
-                rows.append(
-                    {
-                        "task": title,
-                        "agent": name,
-                        "combinations": len(ranked),
-                        "seeds": span([len(group.runs) for group in ranked]),
-                        "median": float(np.median(finals)),
-                        "maximum": finals[0],
-                        "minimum": finals[-1],
-                        "best": _varied(ranked[0], ranked),
-                        "worst": _varied(ranked[-1], ranked),
-                    }
-                )
+            ranked = [group for group in several if group.task == task]
+            finals = [group.final for group in ranked]
+            if ranked:
+                numbers = {"median": float(np.median(finals)), "maximum": finals[0], "minimum": finals[-1]}
+                extremes = {"best": _varied(ranked[0], ranked), "worst": _varied(ranked[-1], ranked)}
+                seeds = span([len(group.runs) for group in ranked])
+                counts = {"combinations": len(ranked), "seeds": seeds}
+                rows.append({"task": title, "agent": name, **counts, **numbers, **extremes})
         if task == GameTask("football", "11_vs_11_hard_stochastic"):
             for row in tables.read("seed/table_2"):  # Score differences.
                 devices = f"{row.accelerators} {row.accelerator}"
                 agent = ", ".join([row.architecture, row.model, devices, row.rewards])
                 count = None if row.median is None else 40  # Section 4.2.
-                numbers = {"combinations": count, "median": row.median, "maximum": row.maximum}
-                rows.append({"task": title, "agent": agent, "seeds": "3", **numbers})
+                values = {"combinations": count, "median": row.median, "maximum": row.maximum}
+                rows.append({"task": title, "agent": agent, "seeds": "3", **values})
     return Table(rows, _SEARCH_NOTE)
 
 
@@ -241,29 +224,28 @@ def atari_table(groups: Sequence[RunGroup], label: str | None = None) -> Table:
     agents = [*_PUBLISHED.values(), *names.values()]
     if taken := {"game", "random", "human", *_PUBLISHED.values()} & set(names.values()):
         raise ValueError(f"Table 10 has another column named {min(taken)}; choose other names with --label.")
-    ours: defaultdict[GameTask, dict[str, float]] = defaultdict(dict)
+    returns: defaultdict[GameTask, dict[str, float]] = defaultdict(dict)
     for group in groups:
-        ours[group.task][names[group.variant]] = _evaluated(group)
-    left = task_labels(by_task(groups))
-    by_key = {game_key(task.game or ""): task for task in left if task.environment == "atari"}
-    rows: list[Row] = []
-    for game, scores in published_games("atari").items() if by_key else ():
-        task = by_key.get(game_key(game), GameTask("atari", game))
-        left.pop(task, None)
-        published = {agent: scores[column] for column, agent in _PUBLISHED.items()}
-        rows.append(
-            _game_row(game, Scores(scores["random"], scores["human"]), published | ours[task], agents)
-        )
-    summary = _summary(rows, agents)
-    rows += [_game_row(title, published_scores(*task), ours[task], agents) for task, title in left.items()]
-    return Table([*rows, *summary], _ATARI_NOTE)
+        returns[group.task][names[group.variant]] = _evaluated(group)
+    titles = task_labels(by_task(groups))
+    ours = {game_key(task.game or ""): task for task in titles if task.environment == "atari"}
+    in_print: dict[GameTask, str] = {}
+    for game, scores in published_games("atari").items() if ours else ():
+        task = ours.get(game_key(game), GameTask("atari", game))
+        in_print[task] = game
+        returns[task] |= {agent: scores[column] for column, agent in _PUBLISHED.items()}
+    rows = [
+        _game_row(title, published_scores(*task), returns[task], agents)
+        for task, title in (in_print | {t: name for t, name in titles.items() if t not in in_print}).items()
+    ]
+    return Table([*rows, *_summary(rows[: len(in_print)], agents)], _ATARI_NOTE)
 
 
 def _evaluated(group: RunGroup) -> float:
     """The mean over runs of the last evaluation if each has one, else of the end of training."""
-    found = [_last_evaluation(run.record) for run in group.runs]
-    means = [mean for mean in found if mean is not None]
-    return float(np.mean(means)) if len(means) == len(found) else group.final
+    means = [_last_evaluation(run.record) for run in group.runs]
+    found = [mean for mean in means if mean is not None]
+    return float(np.mean(found)) if len(found) == len(means) else group.final
 
 
 def _last_evaluation(run: RunRecord) -> float | None:
@@ -280,8 +262,7 @@ def _last_evaluation(run: RunRecord) -> float | None:
     return max(found)[1] if found else None
 
 
-def _percent(agent: str) -> str:
-    return f"{agent}, % of human"
+_PERCENT = "{}, % of human".format
 
 
 def _game_row(game: str, scores: Scores | None, returns: Mapping[str, float], agents: Sequence[str]) -> Row:
@@ -289,7 +270,7 @@ def _game_row(game: str, scores: Scores | None, returns: Mapping[str, float], ag
     row: dict[str, Any] = {"game": game, "random": scores and scores.random, "human": scores and scores.human}
     for agent in agents:
         value = row[agent] = returns.get(agent)
-        row[_percent(agent)] = None if scores is None or value is None else scores.human_normalized(value)
+        row[_PERCENT(agent)] = None if scores is None or value is None else scores.human_normalized(value)
     return row
 
 
@@ -304,6 +285,6 @@ def _summary(rows: Sequence[Row], agents: Sequence[str]) -> list[Row]:
     for some in [rows, played] if len(played) < len(rows) else [rows]:
         for word, statistic in (("median", np.median), ("mean", np.mean)) if some else ():
             summary = {"game": f"{word} of {'all ' * (some is rows)}{len(some)} games, % of human"}
-            values = {_percent(agent): [row[_percent(agent)] for row in some] for agent in agents}
+            values = {name: [row[name] for row in some] for name in map(_PERCENT, agents)}
             found.append(summary | {n: None if None in v else float(statistic(v)) for n, v in values.items()})
     return found

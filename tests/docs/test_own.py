@@ -6,18 +6,12 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.docs.pages import ROOT, blocks
 
 pytestmark = pytest.mark.slow
-
-
-def blocks(page, language):
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
 def commands(page):
@@ -43,16 +37,9 @@ def site(tmp_path_factory):
         folder.mkdir(exist_ok=True)
         for name, text in files.items():
             (folder / name).write_text(text)
-        pip = (
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--no-deps",
-            "--no-build-isolation",
-            f"--target={path}",
-        )
-        subprocess.run([*pip, "."], cwd=project, check=True, capture_output=True, timeout=300)
+        options = ("--no-deps", "--no-build-isolation", f"--target={path}")
+        pip = (sys.executable, "-m", "pip", "install", *options, ".")
+        subprocess.run(pip, cwd=project, check=True, capture_output=True, timeout=300)
     return path
 
 
@@ -104,21 +91,17 @@ def test_the_commands_of_a_page_learn_in_one_directory(run, reader, page, args):
     assert last_figures(reader[page] / logdir)["mean_return"] > 0.7
 
 
-def test_the_run_of_the_first_command_is_evaluated(run):
-    _, first = TRAINED[0]
-    (evaluate,) = [args for args in commands("own_environment.md") if args[0] == "evaluate"]
-    assert run(*first).returncode == 0
-    done = run(*evaluate)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "mean return" in done.stdout
-
-
-def test_a_run_with_a_network_of_ones_own_is_evaluated_and_exported(run, reader):
-    trained, evaluate = commands("own_network.md")
-    where = reader["own_network.md"]
-    if not (where / "runs").exists():
-        assert run(*trained, cwd=where).returncode == 0
-    for args in (evaluate, ["export", "runs/catch_board", "--output=exported", "--trust_code"]):
+@pytest.mark.parametrize(
+    ("page", "others"),
+    [
+        ("own_environment.md", []),
+        ("own_network.md", [["export", "runs/catch_board", "--output=exported", "--trust_code"]]),
+    ],
+)
+def test_the_run_of_the_first_command_is_evaluated_and_exported(run, reader, page, others):
+    first, where = next(args for args in commands(page) if args[0] == "train"), reader[page]
+    evaluate = [args for args in commands(page) if args[0] == "evaluate"]
+    for args in ([] if (where / "runs").exists() else [first]) + evaluate + others:
         done = run(*args, cwd=where)
         assert done.returncode == 0, done.stdout + done.stderr
 

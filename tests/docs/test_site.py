@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from seed_rl.commands import COMMANDS, main_of
+from tests.docs.pages import ROOT, blocks
 from tests.waiting import wait_until
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 # Pages whose commands test_own.py runs, with packages that are installed there only.
 RUN_ELSEWHERE = ("own_environment.md", "own_algorithm.md", "own_network.md")
@@ -28,11 +28,6 @@ COMMAND = re.compile(
 FORM = re.compile(r"…|\.\.\.|\bNAME\b|ENVIRONMENT|\[")  # No command, but the form of one.
 EXAMPLES = {"RUNS": "runs/a", "RUN": "runs/a", "RUN_DIRECTORY": "runs/a", "LEVEL": "rooms_watermaze"}
 EXAMPLES |= {"SPACE": "configs/sweeps/catch.yaml", "JOB": "configs/gcp/catch.yaml", "SUITE": "gym"}
-
-
-def blocks(page, language=r"\w*"):
-    text = page.read_text(encoding="utf-8")
-    return re.findall(rf"^ *```{language}\n(.*?)^ *```$", text, re.DOTALL | re.MULTILINE)
 
 
 def commands(page):

@@ -16,7 +16,7 @@ from seed_rl.environments.base import EnvironmentConfig, Suite, repeat_actions
 from seed_rl.environments.failures import NO_FAILURES
 from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.vector import VectorEnvironment
-from seed_rl.evaluation.episodes import Share
+from seed_rl.evaluation.agent import Share
 from seed_rl.evaluation.video import Rerun
 
 E, LENGTH = 3, 5

@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-import sys
 
 import gymnasium
 import numpy as np
@@ -18,6 +17,7 @@ from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.suites.atari import SUITE as ATARI
 from seed_rl.environments.suites.atari import AtariConfig
 from seed_rl.evaluation.agent import Agent, play
+from seed_rl.evaluation.load import EvaluateConfig
 from seed_rl.evaluation.video import Rerun
 from seed_rl.seeds import derived_seed
 from seed_rl.types import ACTION_MASK, AgentOutput, flatten_like
@@ -114,7 +114,7 @@ def test_an_agent_takes_what_training_takes(space, observation, container, monke
             np.testing.assert_array_equal(array, wanted)
 
 
-# Input of an agent, and words of the sentence.
+# Input of an agent, or of one for two environments, and words of the sentence.
 REFUSED = {
     "another shape": (BOX, np.zeros(4), r"act\(\) got float64\[4\] for the observation, but"),
     "NaN": (BOX, [1, np.nan, 2], r"act\(\) got nan for the observation at \[1\]"),
@@ -123,21 +123,29 @@ REFUSED = {
     "2 as a bool": (BITS, [1, 2, 0], r"act\(\) got int64\[3\] for the observation, but"),
     "a missing entry": (NEST, {"b": np.ones(3)}, r"act\(\) got no array for the observation 'a/0'"),
 }
+REFUSED_IN_BATCH = {
+    "three": (BOX, np.zeros((3, 3), np.float32), "of 2 environments"),
+    "none": (BOX, np.float32(1), "of 2 environments"),
+}
 
 
-@pytest.mark.parametrize(("space", "observation", "words"), REFUSED.values(), ids=REFUSED)
-def test_what_does_not_fit_gets_one_sentence(space, observation, words):
-    agent = Agent(Scripted(), Returns(space, None), EnvironmentConfig(), 0)
+@pytest.mark.parametrize(
+    ("space", "observation", "words", "num_envs"),
+    [(*case, None) for case in REFUSED.values()] + [(*case, 2) for case in REFUSED_IN_BATCH.values()],
+    ids=[*REFUSED, *REFUSED_IN_BATCH],
+)
+def test_what_does_not_fit_gets_one_sentence(space, observation, words, num_envs):
+    agent = Agent(Scripted(), Returns(space, None), EnvironmentConfig(), 0, num_envs)
     with pytest.raises(ValueError, match=words) as error:
         agent.act(observation)
     assert str(error.value).isprintable() and str(error.value).endswith(".")
 
 
-def test_an_agent_acts_as_the_space_samples():
-    for num_envs in (None, 2):
-        agent = Agent(Scripted(), Returns(BOX, None), EnvironmentConfig(), 0, num_envs)
-        action = agent.act(np.zeros(3) if num_envs is None else np.zeros((2, 3)))
-        assert action.dtype == np.int64 and action.shape == (() if num_envs is None else (2,))
+@pytest.mark.parametrize(("num_envs", "shape"), [(None, ()), (2, (2,))])
+def test_an_agent_acts_as_the_space_samples(num_envs, shape):
+    agent = Agent(Scripted(), Returns(BOX, None), EnvironmentConfig(), 0, num_envs)
+    action = agent.act(np.zeros((*shape, 3)))
+    assert (action.dtype, action.shape) == (np.int64, shape)
 
 
 class Scripted(Policy):
@@ -192,10 +200,9 @@ class Ladder(gymnasium.Env):
 LADDER = Suite(EnvironmentConfig, lambda config, seed, render_mode=None: Ladder())
 
 
-def played(suite=LADDER, config=None, policy=None, **settings):
-    settings = {"env_id": 0, "episodes": 5, "num_envs": 2, "greedy": False, "seed": 1} | settings
-    settings["tolerance"] = FailureConfig()
-    return sorted(play(suite, config or EnvironmentConfig(), policy or Scripted(), **settings))
+def played(suite=LADDER, environment=EnvironmentConfig(), policy=None, env_id=0, **settings):  # noqa: B008
+    config = EvaluateConfig.of(**{"episodes": 5, "num_envs": 2, "seed": 1} | settings)
+    return sorted(play(suite, environment, policy or Scripted(), env_id, config))
 
 
 @pytest.mark.parametrize("num_envs", [1, 2, 5, 16])
@@ -204,7 +211,6 @@ def test_each_episode_is_played_once_whatever_its_length_and_however_many_play(n
     assert [e.number for e in episodes] == list(range(7))
     assert [e.seed for e in episodes] == [derived_seed(3, number) for number in range(7)]
     assert [e.agent_steps for e in episodes] == [length(e.seed) for e in episodes]
-    assert all(len(e.actions) == e.agent_steps for e in episodes)
     assert all(e.episode_return == sum(e.actions) for e in episodes)
 
 
@@ -229,7 +235,7 @@ def test_agent_steps_may_be_limited(num_envs, max_agent_steps):
         if left < 0:
             break
         ended += [event for event in turn if event not in (None, "reset")]
-    episodes = played(num_envs=num_envs, episodes=sys.maxsize, seed=3, max_agent_steps=max_agent_steps)
+    episodes = played(num_envs=num_envs, episodes=None, seed=3, max_agent_steps=max_agent_steps)
     assert [episode.number for episode in episodes] == sorted(ended)
 
 

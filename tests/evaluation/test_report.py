@@ -1,7 +1,11 @@
+import types
+
 import numpy as np
 import pytest
 
-from seed_rl.evaluation.episodes import PlayedEpisode
+from seed_rl.evaluation import report
+from seed_rl.evaluation.agent import PlayedEpisode
+from seed_rl.evaluation.load import EvaluateConfig
 from seed_rl.evaluation.report import summarize, table
 from seed_rl.runs.record import RunRecord
 
@@ -44,3 +48,28 @@ def test_atari_is_human_normalized():
     assert "118.1% (random -20.7, human 14.6)" in text
     assert "10.5 agent steps, 42 environment frames" in text
     assert "human_normalized" not in summarize(run("atari", game="Pooyan"), episodes(1.0))
+
+
+@pytest.mark.parametrize(
+    ("secs", "lines"),
+    [
+        ([1.0] * 4, []),
+        ([1.0] * 12, [5, 10]),
+        ([7.0] * 3, [1, 2, 3]),
+        ([100.0, 5.0, 6.0, 8.0], [1, 3]),  # Later not every five seconds.
+    ],
+)
+def test_without_a_terminal_lines_say_how_many_episodes_have_ended(monkeypatch, capsys, secs, lines):
+    now = [1000.0]
+
+    def play(*_):
+        for number, passed in enumerate(secs):
+            now[0] += passed
+            yield PlayedEpisode(number, number, [], 1.0)
+
+    monkeypatch.setattr(report, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(report, "play", play)
+    anything = dict.fromkeys(("suite", "environment_config", "policy", "evaluation_env_id"))
+    report.play_episodes(EvaluateConfig.of(episodes=len(secs)), types.SimpleNamespace(**anything))
+    said = capsys.readouterr().err.splitlines()
+    assert said == [f"seed_rl: {count} of {len(secs)} episodes, mean return 1.00." for count in lines]

@@ -46,20 +46,24 @@ def test_metrics_are_of_the_period(metrics, clock):
     assert metrics.take() == {}
 
 
-def test_the_mean_number_of_waiting_requests_is_over_time(metrics, clock):
-    """Two requests wait for 1 s and 3 s of 8 s."""
+def test_requests_wait_and_an_actors_turn_is_from_its_answer_to_its_next_request(metrics, clock):
+    """Two requests wait for 1 s and 3 s of 8 s; then two for 0.5 s and 1.5 s of 4 s, after turns."""
     serve(metrics, clock, [request(4.0), request(2.0, 2, key=8)], 5.0, 8.0)
     assert metrics.take()["requests_waiting"] == pytest.approx(0.5)
-    serve(metrics, clock, [request(8.0)], 8.0, 10.0)
-    assert metrics.take()["requests_waiting"] == 0.0
+    serve(metrics, clock, [request(8.5), request(9.5, 2, key=8)], 10.0, 12.0)
+    taken = metrics.take()
+    assert (taken["requests_waiting"], taken["actor_turn_ms"]) == pytest.approx((0.5, 1000.0))
+    serve(metrics, clock, [request(12.1)], 12.1, 13.0)  # Also over the end of a period.
+    taken = metrics.take()
+    assert (taken["requests_waiting"], taken["actor_turn_ms"]) == pytest.approx((0.0, 100.0))
 
 
-def test_an_actors_turn_is_from_its_answer_to_its_next_request(metrics, clock):
-    serve(metrics, clock, [request(1.0), request(1.0, 2, key=8)], 1.0, 2.0)
-    serve(metrics, clock, [request(2.5), request(3.5, 2, key=8)], 4.0, 5.0)
-    assert metrics.take()["actor_turn_ms"] == pytest.approx(1000.0)
-    serve(metrics, clock, [request(5.1)], 6.0, 7.0)  # Also over the end of a period.
-    assert metrics.take()["actor_turn_ms"] == pytest.approx(100.0)
+def test_bytes_are_over_time(metrics, clock):
+    metrics.carried(2**20, 2**21)
+    metrics.carried(2**20, 0)
+    clock.now = 4.0
+    taken = metrics.take()
+    assert (taken["unrolls_mib_per_second"], taken["weights_mib_per_second"]) == (0.5, 0.5)
 
 
 def test_streams_that_have_ended_take_no_memory(metrics, clock):

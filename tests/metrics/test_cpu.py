@@ -97,13 +97,9 @@ def test_the_machines_use_is_at_most_all_of_it(monkeypatch):
     assert taken["machine_cpu_cores"] <= taken["machine_cores"]
 
 
-def test_a_learner_alone_has_no_actors():
+def test_a_learner_alone_has_no_actors_and_one_that_has_ended_uses_nothing(start):
     """Whatever else its parent has started."""
-    use = RunCpu(os.getpid())
-    assert use.take().keys() <= {"learner_cpu_cores", "machine_cores", "machine_cpu_cores"}
-
-
-def test_a_learner_that_has_ended_uses_nothing(start):
+    assert RunCpu(os.getpid()).take().keys() <= {"learner_cpu_cores", "machine_cores", "machine_cpu_cores"}
     process = start(IDLE)
     use = RunCpu(process.pid)
     process.kill()

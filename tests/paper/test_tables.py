@@ -20,11 +20,7 @@ DMLAB, FOOTBALL, DMLAB_P100 = (tables.read(f"seed/table_{table}") for table in (
 @pytest.mark.parametrize(
     "name, num_rows, last",
     [
-        (
-            "seed/table_1",
-            15,
-            ("atari", "SEED", "Default", "TPU v3 core", 8, None, 1200, 419, 256, 440_000, 5.2),
-        ),
+        ("seed/table_1", 15, ("atari", "SEED", "Default", "TPU v3 core", 8, None, 1200, 419, 256, 440_000)),
         ("seed/table_2", 12, ("scoring,checkpoints", "SEED", "TPU v3 core", 32, "Large", None, 7.66)),
         ("seed/table_13", 7, ("atari", "Default", None, 7.2)),
         ("accelerated_methods/table_1", 4, (512, 35.8, 38.4)),

@@ -9,6 +9,7 @@ from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.metrics.curves import Curve
+from seed_rl.plotting.groups import RunCurve, RunGroup, group_records
 from seed_rl.runs import record
 from seed_rl.runs.record import RunRecord
 
@@ -87,3 +88,17 @@ def make_curve(frames, values, seconds=None):
     """A curve; seconds are a thousandth of the frames unless given."""
     frames = np.asarray(frames, np.float64)
     return Curve(frames, frames / 1000 if seconds is None else np.asarray(seconds), np.asarray(values, float))
+
+
+def make_groups(*runs, metrics=None):
+    """Groups of runs (record, curve, source); `metrics` by agent."""
+    by_record = {id(record): RunCurve(record, *more) for record, *more in runs}
+    return [
+        RunGroup(
+            task,
+            variant,
+            (metrics or {}).get(alike[0].agent, "mean_return"),
+            tuple(by_record[id(record)] for record in alike),
+        )
+        for (task, variant), alike in group_records([record for record, *_ in runs]).items()
+    ]

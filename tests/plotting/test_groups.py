@@ -1,7 +1,5 @@
 """Finding and reading runs, which of them belong together, and what tells the groups apart."""
 
-import json
-
 import pytest
 
 from seed_rl.algorithms import registry as algorithms
@@ -9,11 +7,8 @@ from seed_rl.flags.flagfile import configs_directory
 from seed_rl.launch.plan import resolve_run
 from seed_rl.plotting.groups import (
     GameTask,
-    RunCurve,
-    RunGroup,
     by_task,
     gather,
-    group_records,
     method_name,
     metric_label,
     plumbing,
@@ -22,21 +17,12 @@ from seed_rl.plotting.groups import (
     with_counts,
 )
 from seed_rl.runs.layout import find_runs
-from tests.plotting.synthetic import make_curve, make_record, write_run
+from tests.plotting.synthetic import make_curve, make_groups, make_record, write_run
 
 
 def grouped(*records, metrics=None):
-    """Groups of these records; `metrics` by agent."""
     curve = make_curve([1, 2], [3, 4])
-    return [
-        RunGroup(
-            task,
-            variant,
-            (metrics or {}).get(alike[0].agent, "mean_return"),
-            tuple(RunCurve(r, curve) for r in alike),
-        )
-        for (task, variant), alike in group_records(records).items()
-    ]
+    return make_groups(*((record, curve) for record in records), metrics=metrics)
 
 
 def labels(*records, given=None, metrics=None):
@@ -71,46 +57,33 @@ def rate(value, **settings):
     return make_record(learner={"learning_rate": value}, **settings)
 
 
+MANY = {"discounting": 0.9, "lstm_size": 7, "torso": "nature", "lambda_": 0.5, "entropy_cost": 0.5}
+V_TRACE = "V-trace, entropy cost {}, learning rate {}".format
+
+
 @pytest.mark.parametrize(
     ("records", "expected"),
     [
         ([seeded("a", 1), seeded("b", 2), seeded("c", 3)], ["V-trace (3 runs)"]),
         ([seeded("a", 1), seeded("b", 1)], ["V-trace (2 runs)"]),
-        (
-            [seeded("a", 1), seeded("b", 2), seeded("c", 1, agent="ppo")],
-            ["V-trace (2 runs)", "PPO"],
-        ),
-        (
-            [seeded("a", 1), seeded("b", 2), seeded("c", 1, game="Qbert")],
-            ["V-trace (1 to 2 runs)"],
-        ),
+        ([seeded("a", 1), seeded("b", 2), seeded("c", 1, agent="ppo")], ["V-trace (2 runs)", "PPO"]),
+        ([seeded("a", 1), seeded("b", 2), seeded("c", 1, game="Qbert")], ["V-trace (1 to 2 runs)"]),
         # Settings that differ only between games or between methods name nothing.
         (
             [
-                rate(1e-3),
-                rate(1e-3, agent="r2d2"),
-                rate(1e-4, game="Qbert"),
-                rate(1e-4, game="Qbert", agent="r2d2"),
+                rate(r, game=game, agent=a)
+                for r, game in ((1e-3, "Pong"), (1e-4, "Qbert"))
+                for a in ("vtrace", "r2d2")
             ],
             ["V-trace", "R2D2"],
         ),
         (
-            [rate(1e-3, entropy_cost=0.01), rate(1e-4, entropy_cost=0.01), rate(1e-4, entropy_cost=0.02)],
-            [
-                "V-trace, entropy cost 0.01, learning rate 0.001",
-                "V-trace, entropy cost 0.01, learning rate 0.0001",
-                "V-trace, entropy cost 0.02, learning rate 0.0001",
-            ],
+            [rate(r, entropy_cost=cost) for cost, r in ((0.01, 1e-3), (0.01, 1e-4), (0.02, 1e-4))],
+            [V_TRACE(0.01, 0.001), V_TRACE(0.01, 0.0001), V_TRACE(0.02, 0.0001)],
         ),
         (
-            [
-                make_record(normalize_advantages=True, torso="nature"),
-                make_record(normalize_advantages=False, torso="shallow"),
-            ],
-            [
-                "V-trace, normalize advantages, torso nature",
-                "V-trace, no normalize advantages, torso shallow",
-            ],
+            [make_record(normalize_advantages=is_on, torso="nature") for is_on in (True, False)],
+            ["V-trace, normalize advantages", "V-trace, no normalize advantages"],
         ),
         (
             [make_record(target_entropy=None), make_record(target_entropy=0.5)],
@@ -131,40 +104,41 @@ def test_labels(records, expected):
     assert labels(*records) == expected
 
 
-MANY = {"discounting": 0.9, "lstm_size": 7, "torso": "nature", "lambda_": 0.5, "entropy_cost": 0.5}
-
-
 def test_of_many_settings_that_differ_three_are_named():
     found = labels(make_record(agent="ppo"), make_record(), rate(0.5, **MANY))
     assert found[0] == "PPO"
     for label in found[1:]:
         assert label.count(",") == 4 and label.endswith(", …")
         assert "torso" in label and "learning rate" in label
-    assert len(set(found)) == 3
 
 
-def test_the_three_settings_tell_all_variants_apart():
-    """Only the one that sounds least important differs between these."""
-    records = [rate(0.5, **{**MANY, "lstm_size": size}) for size in range(1, 9)]
-    found = labels(make_record(), *records)
-    assert len(set(found)) == 9 and all(label.count(",") <= 4 for label in found)
+ONE_DIFFERS = {"torso": "shallow", "discounting": 0.8, "lstm_size": 9, "entropy_cost": 0.6}
 
 
-def test_variants_that_three_settings_cannot_tell_apart_have_a_directory():
-    base = {"torso": "nature", "discounting": 0.9, "lstm_size": 8, "entropy_cost": 0.5}
-    other = {"torso": "shallow", "discounting": 0.8, "lstm_size": 9, "entropy_cost": 0.6}
-    records = [make_record("base", **base)]
-    records += [make_record(name, **{**base, name: value}) for name, value in other.items()]
+@pytest.mark.parametrize(
+    ("records", "has_directories"),
+    [
+        # Only the setting that sounds least important differs between these.
+        ([make_record(), *(rate(0.5, **{**MANY, "lstm_size": size}) for size in range(1, 9))], False),
+        (
+            [
+                make_record(name, **{**MANY, **({name: ONE_DIFFERS[name]} if name in ONE_DIFFERS else {})})
+                for name in ("base", *ONE_DIFFERS)
+            ],
+            True,
+        ),
+    ],
+)
+def test_three_settings_tell_variants_apart_or_a_directory_does(records, has_directories):
     found = labels(*records)
-    assert len(set(found)) == len(records)
-    assert any(label.endswith(")") for label in found)
+    assert len(set(found)) == len(records) and all(label.count(",") <= 4 for label in found)
+    assert any(label.endswith(")") for label in found) == has_directories
 
 
 def test_names_from_the_user_go_by_the_order_of_the_runs():
-    records = [rate(0.9), rate(0.1), make_record(agent="ppo")]
-    groups = grouped(*records)
-    assert list(variant_labels(groups, "High, Low,Other").values()) == ["High", "Low", "Other"]
-    rates = [dict(variant.settings).get("learning_rate") for variant in variant_labels(groups, "A,B,C")]
+    found = variant_labels(grouped(rate(0.9), rate(0.1), make_record(agent="ppo")), "High, Low,Other")
+    assert list(found.values()) == ["High", "Low", "Other"]
+    rates = [dict(variant.settings).get("learning_rate") for variant in found]
     assert rates == ["0.9", "0.1", None]
 
 
@@ -175,18 +149,9 @@ def test_names_that_do_not_fit_are_refused_with_those_to_replace(given):
     assert "\n" not in str(caught.value)
 
 
-def test_a_setting_that_is_new_since_a_run_counts_as_its_default():
-    default = algorithms.config_class("vtrace")().queue.passes
-    assert len(grouped(make_record("old"), make_record("new", passes=default))) == 1
-    assert len(grouped(make_record("old"), make_record("new", passes=default + 1))) == 2
-
-
-def test_games_are_in_alphabetical_order():
+def test_games_are_in_alphabetical_order_and_those_of_one_name_have_their_environment():
     groups = grouped(make_record(game="Qbert"), make_record(game="asterix"), make_record(game="Pong"))
     assert [str(task) for task in by_task(groups)] == ["asterix", "Pong", "Qbert"]
-
-
-def test_games_of_one_name_are_told_apart_by_their_environment():
     tasks = [GameTask("atari", "Pong"), GameTask("gym", "Pong"), GameTask("catch", None)]
     assert list(task_labels(tasks).values()) == ["atari Pong", "gym Pong", "catch"]
 
@@ -201,11 +166,9 @@ def test_labels_say_who_is_measured_in_evaluation_where_not_all_are():
 @pytest.mark.parametrize(
     ("metrics", "label"),
     [
-        (["mean_return"], "mean return"),
         (["mean_evaluation_return"], "mean evaluation return"),
         (["mean_return", "mean_evaluation_return"], "mean return"),
         (["inference_latency_p50_ms"], "inference latency p50 ms"),
-        (["frames_per_second"], "frames per second"),
     ],
 )
 def test_metrics(metrics, label):
@@ -213,18 +176,16 @@ def test_metrics(metrics, label):
     assert metric_label(grouped(*(make_record(agent=a) for a in agents), metrics=agents)) == label
 
 
-@pytest.mark.parametrize(
-    ("preset", "name"),
-    [
-        ("paper/others/atari_rainbow", "Rainbow"),
-        ("small/atari_rainbow_pong", "ε-Rainbow"),
-        ("small/minatar_rainbow", "Rainbow"),
-        ("paper/others/atari_dqn", "DQN"),
-        ("paper/accelerated_methods/atari_dqn_epsilon_rainbow", "ε-Rainbow"),
-        ("small/minatar_dqn", "DQN"),
-        ("small/catch_vtrace", "V-trace"),
-    ],
-)
+PRESETS = {
+    "paper/others/atari_rainbow": "Rainbow",
+    "small/atari_rainbow_pong": "ε-Rainbow",
+    "paper/others/atari_dqn": "DQN",
+    "paper/accelerated_methods/atari_dqn_epsilon_rainbow": "ε-Rainbow",
+    "small/catch_vtrace": "V-trace",
+}
+
+
+@pytest.mark.parametrize(("preset", "name"), PRESETS.items())
 def test_names_of_presets(preset, name):
     line = resolve_run(["train", f"--flagfile={configs_directory() / preset}.flags"])
     assert method_name(make_record(agent=line.agent, **line.agent_config().to_dict())) == name
@@ -284,23 +245,14 @@ def test_the_source_of_a_trial_is_its_sweep_whatever_is_named(tmp_path):
         assert list(find_runs([path]).values()) == [str(tmp_path / "sweep")]
 
 
-def test_runs_are_grouped_and_each_group_has_its_return(sweep):
-    groups, skipped = gather([sweep])
+def test_a_group_has_the_return_in_evaluation_if_all_of_its_runs_have_it(sweep, tmp_path):
+    for seed in (1, 2):
+        write_run(tmp_path / str(seed), seed=seed, agent="ppo", evaluation=seed == 1)
+    groups, skipped = gather([sweep, tmp_path])
     assert skipped == []
     found = {(g.variant.method, len(g.runs)): g.metric for g in groups}
-    assert found == {("V-trace", 3): "mean_return", ("R2D2", 1): "mean_evaluation_return"}
-
-
-@pytest.mark.parametrize(
-    ("evaluated", "metric"),
-    [((True, True), "mean_evaluation_return"), ((True, False), "mean_return"), ((False,), "mean_return")],
-)
-def test_a_group_is_measured_in_evaluation_if_all_of_its_runs_are(tmp_path, evaluated, metric):
-    for seed, evaluation in enumerate(evaluated):
-        write_run(tmp_path / str(seed), seed=seed, evaluation=evaluation)
-    ((group,), skipped) = gather([tmp_path])
-    assert (group.metric, len(group.runs)) == (metric, len(evaluated))
-    assert skipped == []
+    in_training = {("V-trace", 3): "mean_return", ("PPO", 2): "mean_return"}
+    assert found == in_training | {("R2D2", 1): "mean_evaluation_return"}
 
 
 def test_another_metric(sweep):
@@ -308,30 +260,12 @@ def test_another_metric(sweep):
     run = groups[0].runs[0]
     assert (groups[0].metric, len(run.curve.value)) == ("entropy", 60)
     assert run.curve.value[0] == pytest.approx(1.8 - 1 / 60)
-
-
-def test_an_unknown_metric_is_answered_with_those_there_are(sweep):
-    text = refused(sweep, metric="entrophy")
-    assert "--metric=entrophy" in text
-    assert (
-        "choose one of: entropy, inference_latency_p50_ms, mean_evaluation_return, mean_return, updates."
-        in text
-    )
-
-
-def test_a_metric_that_only_some_runs_have(sweep):
     found = gather([sweep], metric="mean_evaluation_return")
     assert drawn(found) == ["trial_001"]
     assert len(found.skipped) == 3 and all("mean_evaluation_return" in text for text in found.skipped)
-
-
-def test_values_that_are_not_finite_are_not_drawn(tmp_path):
-    run = write_run(tmp_path / "run", periods=4)
-    line = {"env_frames": 3_000_000, "seconds": 2000, "mean_return": float("nan")}
-    with open(run / "metrics.jsonl", "a") as file:
-        file.write(json.dumps(line) + "\n")
-    groups, _ = gather([run])
-    assert len(groups[0].runs[0].curve.value) == 3
+    there = "entropy, inference_latency_p50_ms, mean_evaluation_return, mean_return, updates"
+    text = refused(sweep, metric="entrophy")
+    assert text.startswith("--metric=entrophy") and f"choose one of: {there}." in text
 
 
 def aborted(path):
@@ -349,8 +283,11 @@ def aborted(path):
     return runs
 
 
-def test_runs_that_cannot_be_drawn_are_skipped_by_name(tmp_path):
+def test_runs_that_cannot_be_drawn_are_skipped_by_name_or_refused(tmp_path):
     bad = aborted(tmp_path)
+    assert str(len(bad)) in refused(tmp_path)
+    for run in bad:
+        assert str(run) in refused(run)
     write_run(tmp_path / "full")
     found = gather([tmp_path])
     assert drawn(found) == ["full"]
@@ -359,15 +296,14 @@ def test_runs_that_cannot_be_drawn_are_skipped_by_name(tmp_path):
     assert len(found.skipped) == len(bad)
 
 
-def test_nothing_but_runs_that_cannot_be_drawn_is_refused(tmp_path):
-    bad = aborted(tmp_path)
-    for run in bad:
-        assert str(run) in refused(run)
-    assert str(len(bad)) in refused(tmp_path)
-
-
-def test_what_is_no_run_is_refused(sweep, tmp_path):
-    assert f"{sweep / 'empty'} contains no run.json, and neither does" in refused(sweep / "empty")
-    assert "is not a directory" in refused(tmp_path / "missing")
-    assert "is not a directory" in refused(sweep / "report.txt")
-    assert "cannot be read (File name too long)" in refused(tmp_path / ("x" * 300))
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("empty", "contains no run.json, and neither does"),
+        ("missing", "is not a directory"),
+        ("report.txt", "is not a directory"),
+        ("x" * 300, "cannot be read (File name too long)"),
+    ],
+)
+def test_what_is_no_run_is_refused(sweep, name, words):
+    assert f"{sweep / name} {words}" in refused(sweep / name)

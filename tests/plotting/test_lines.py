@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 
-from seed_rl.plotting.groups import RunCurve, RunGroup, group_records
 from seed_rl.plotting.lines import (
     band,
     common_grid,
@@ -14,7 +13,7 @@ from seed_rl.plotting.lines import (
     median_of_means,
     summary,
 )
-from tests.plotting.synthetic import make_curve, make_record
+from tests.plotting.synthetic import make_curve, make_groups, make_record
 
 
 def all_draws(seeds):
@@ -78,12 +77,9 @@ def test_grid_spans_what_every_curve_covers():
     assert not len(common_grid([np.array([1.0, 2.0]), np.array([3.0, 4.0])]))
 
 
-def group(*curves, game="Pong"):
-    (((task, variant), records),) = group_records(
-        [make_record(str(i), game=game) for i in range(len(curves))]
-    ).items()
-    runs = (RunCurve(record, curve) for record, curve in zip(records, curves, strict=True))
-    return RunGroup(task, variant, "mean_return", tuple(runs))
+def group(*curves):
+    (found,) = make_groups(*((make_record(str(i)), curve) for i, curve in enumerate(curves)))
+    return found
 
 
 def test_seeds_go_to_their_ends_and_the_mean_to_the_first_of_them():

@@ -18,57 +18,54 @@ def picked(table, *names):
     return [tuple(row[name] for name in names) for row in table.rows if row.keys() == table.rows[0].keys()]
 
 
-# Each run is (suite, game, environments, batch size, environment frames, seconds).
+# Each run is (suite, game, environments, batch size, environment frames in 100 seconds).
 @pytest.mark.parametrize(
     ("runs", "expected"),
     [
         # The first run is the one that others are compared with, also if it is not the first by name.
         (
-            [("atari", "Pong", 256, 64, 1e6, 100), ("atari", "Pong", 64, 32, 3e6, 100)],
+            [("atari", "Pong", 256, 64, 1e6), ("atari", "Pong", 64, 32, 3e6)],
             [("atari", 256, 64, 1e4, None), ("atari", 64, 32, 3e4, 3.0)],
         ),
-        # Runs of all games of a suite are one row; seconds weigh, not runs.
-        (
-            [("atari", "Pong", 8, 4, 1e6, 100), ("atari", "Qbert", 8, 4, 1e6, 300)],
-            [("atari", 8, 4, 5e3, None)],
-        ),
+        # Runs of all games of a suite are one row.
+        ([("atari", "Pong", 8, 4, 1e6), ("atari", "Qbert", 8, 4, 3e6)], [("atari", 8, 4, 2e4, None)]),
         # Only the number of environments differs.
         (
-            [("atari", "Pong", 8, 4, 1e6, 100), ("atari", "Pong", 16, 4, 15e5, 100)],
+            [("atari", "Pong", 8, 4, 1e6), ("atari", "Pong", 16, 4, 15e5)],
             [("atari", 8, 4, 1e4, None), ("atari", 16, 4, 15e3, 1.5)],
         ),
         # So does the batch size, and between games only.
         (
-            [("atari", "Pong", 8, 4, 1e6, 100), ("atari", "Qbert", 8, 2, 5e5, 100)],
+            [("atari", "Pong", 8, 4, 1e6), ("atari", "Qbert", 8, 2, 5e5)],
             [("atari", 8, 4, 1e4, None), ("atari", 8, 2, 5e3, 0.5)],
         ),
         # Suites are compared with themselves.
         (
-            [("catch", None, 8, 4, 1e6, 100), ("atari", "Pong", 8, 4, 2e6, 100)],
+            [("catch", None, 8, 4, 1e6), ("atari", "Pong", 8, 4, 2e6)],
             [("atari", 8, 4, 2e4, None), ("catch", 8, 4, 1e4, None)],
         ),
     ],
 )
 def test_speed(tmp_path, runs, expected):
     paths = []
-    for number, (suite, game, num_envs, batch_size, frames, seconds) in enumerate(runs):
+    for number, (suite, game, num_envs, batch_size, frames) in enumerate(runs):
+        where = {"path": tmp_path / f"{9 - number}", "game": game, "environment": suite}
         learner = {"num_envs": num_envs, "batch_size": batch_size}
-        path = tmp_path / f"{9 - number}"
-        paths.append(
-            write_run(path, game, environment=suite, frames=frames, seconds=seconds, learner=learner)
-        )
+        paths.append(write_run(**where, frames=frames, seconds=100, learner=learner))
     table = speed_table(gather(paths, "updates").groups)
-    found = [
-        (suite, num_envs, batch_size, round(speed, -2), ratio and round(ratio, 2))
-        for suite, num_envs, batch_size, speed, ratio in picked(
-            table, "suite", "num_envs", "batch_size", "frames_per_second", "ratio"
-        )
-    ]
-    assert found == expected
-    if len(runs) == len(expected):
-        rates = [1000 / run[-1] for run in runs]
-        found = sorted(updates for (updates,) in picked(table, "updates_per_second"))
-        assert found == pytest.approx(rates, rel=1e-2)
+    names = ("suite", "num_envs", "batch_size", "frames_per_second", "ratio")
+    rows = [(*row[:3], round(row[3], -2), row[4] and round(row[4], 2)) for row in picked(table, *names)]
+    assert rows == expected
+    assert [rate for (rate,) in picked(table, "updates_per_second")] == pytest.approx(
+        [10] * len(rows), rel=1e-2
+    )
+
+
+def test_seconds_weigh_in_speeds_and_not_runs(tmp_path):
+    for game, seconds in (("Pong", 100), ("Qbert", 300)):
+        write_run(tmp_path / game, game, frames=1e6, seconds=seconds)
+    ((speed,),) = picked(speed_table(gather([tmp_path], "updates").groups), "frames_per_second")
+    assert speed == pytest.approx(5e3, rel=1e-2)
 
 
 def test_speed_is_that_after_the_first_tenth(tmp_path):
@@ -127,16 +124,11 @@ def test_median_maximum_and_minimum_are_over_combinations_of_the_mean_over_seeds
     assert (row["best"], row["worst"]) == ("learning rate 0.0004", "learning rate 0.0001")
 
 
-def test_variants_and_games_have_rows_of_their_own(tmp_path):
-    for game in ("Pong", "Qbert"):
-        for torso in ("nature", "shallow"):
-            for i in (1, 2):
-                rate = {"learning_rate": 1e-4 * i}
-                write_run(tmp_path / torso / f"{game}{i}", game, learner=rate, torso=torso, periods=5)
-    table = search_table(gather([tmp_path / "nature", tmp_path / "shallow"]).groups)
-    names = ("V-trace, torso nature", 2), ("V-trace, torso shallow", 2)
+def test_variants_and_games_have_rows_of_their_own(two_sweeps):
+    table = search_table(gather([two_sweeps / "nature", two_sweeps / "shallow"]).groups)
+    names = ("V-trace, torso nature", 2), ("V-trace, torso shallow", 3)
     assert picked(table, "task", "agent", "combinations") == [
-        (game, *name) for game in ("Pong", "Qbert") for name in names
+        (game, *name) for game in ("Breakout", "Pong") for name in names
     ]
 
 
@@ -151,52 +143,53 @@ def atari(tmp_path_factory):
     return path
 
 
+def by_game(groups):
+    """The rows of Table 10 of these groups, by game or statistic."""
+    return {row["game"]: row for row in atari_table(groups).rows}
+
+
+def normalized(game, value):
+    return pytest.approx(published_scores("atari", game).human_normalized(value))
+
+
 def test_all_games_in_print_and_those_of_runs_are_listed(atari):
-    table = atari_table(gather([atari / "r2d2", atari / "ppo"]).groups)
-    games = list(published_games("atari"))
-    assert [row["game"] for row in table.rows[:58]] == [*games, "Tetris"]
-    by_game = {row["game"]: row for row in table.rows}
-    assert {game for game in games if by_game[game]["R2D2"] is not None} == {"Pong", "MsPacman"}
-    pong = by_game["Pong"]
-    assert (pong["random"], pong["human"], pong["R2D2, published"], pong["SEED, published"]) == (
-        -20.7,
-        14.6,
-        21.0,
-        21.0,
-    )
-    normalized = published_scores("atari", "Pong").human_normalized(pong["PPO"])
-    assert pong["PPO, % of human"] == pytest.approx(normalized)
-    tetris = by_game["Tetris"]
+    groups = gather([atari / "r2d2", atari / "ppo"]).groups
+    rows, games = by_game(groups), list(published_games("atari"))
+    assert list(rows)[:58] == [*games, "Tetris"]
+    assert {game for game in games if rows[game]["R2D2"] is not None} == {"Pong", "MsPacman"}
+    pong, tetris = rows["Pong"], rows["Tetris"]
+    published = [pong[name] for name in ("random", "human", "R2D2, published", "SEED, published")]
+    assert published == [-20.7, 14.6, 21.0, 21.0]
+    assert pong["PPO, % of human"] == normalized("Pong", pong["PPO"])
     assert tetris["PPO"] is not None and tetris["PPO, % of human"] is None and tetris["random"] is None
-    assert "R2D2, published" in table.as_markdown().splitlines()[0]
+    assert "R2D2, published" in atari_table(groups).as_markdown().splitlines()[0]
 
 
 def test_medians_and_means_are_over_all_games_and_over_those_that_all_played(atari):
     """The median over all 57 is 1846% of a human's by Table 10's scores and the random ones in use here."""
-    groups = gather([atari / "r2d2", atari / "ppo" / "Tetris"]).groups  # PPO has no run of these games.
-    rows = {row["game"]: row for row in atari_table(groups).rows}
+    rows = by_game(
+        gather([atari / "r2d2", atari / "ppo" / "Tetris"]).groups
+    )  # PPO has no run of these games.
     whole, part = rows["median of all 57 games, % of human"], rows["median of 2 games, % of human"]
-    assert (
-        whole["SEED, published, % of human"] == pytest.approx(1846, abs=1)
-        and whole["R2D2, % of human"] is None
-    )
+    assert whole["SEED, published, % of human"] == pytest.approx(1846, abs=1)
+    assert whole["R2D2, % of human"] is None
     mine = [rows[game]["R2D2, % of human"] for game in ("Pong", "MsPacman")]
     assert part["R2D2, % of human"] == pytest.approx(np.median(mine))
     assert rows["mean of 2 games, % of human"]["R2D2, % of human"] == pytest.approx(np.mean(mine))
-    theirs = [
-        published_scores("atari", "Pong").human_normalized(21.0),
-        published_scores("atari", "MsPacman").human_normalized(42281.7),
-    ]
+    theirs = [rows[game]["R2D2, published, % of human"] for game in ("Pong", "MsPacman")]
+    assert theirs == [normalized("Pong", 21.0), normalized("MsPacman", 42281.7)]
     assert part["R2D2, published, % of human"] == pytest.approx(np.median(theirs))
 
 
-def test_with_runs_of_all_games_there_is_one_median(atari):
+def test_with_runs_of_all_games_there_is_one_median_and_so_if_nobody_played_the_same_game(atari):
     (group,) = gather([atari / "r2d2" / "Pong"]).groups
     tasks = [group.task._replace(game=game) for game in published_games("atari")]
-    table = atari_table([dataclasses.replace(group, task=task) for task in tasks])
-    assert [row["game"].split()[0] for row in table.rows[57:]] == ["median", "mean"]
-    normalized = [published_scores("atari", task.game).human_normalized(group.final) for task in tasks]
-    assert table.rows[57]["R2D2, % of human"] == pytest.approx(np.median(normalized))
+    rows = by_game([dataclasses.replace(group, task=task) for task in tasks])
+    assert [name.split()[0] for name in list(rows)[57:]] == ["median", "mean"]
+    values = [published_scores("atari", task.game).human_normalized(group.final) for task in tasks]
+    assert rows["median of all 57 games, % of human"]["R2D2, % of human"] == pytest.approx(np.median(values))
+    rows = by_game(gather([atari / "r2d2" / "ms_pacman", atari / "ppo" / "Pong"]).groups)
+    assert [name.split()[0] for name in list(rows)[57:]] == ["median", "mean"]
 
 
 # Each evaluation is its frames, its returns and whether the settings of the environment are the run's.
@@ -225,7 +218,7 @@ def test_the_last_evaluation_counts_if_there_is_one(tmp_path, evaluations, expec
             text = json.dumps({"env_frames": frames, "returns": returns, "environment": environment})
         (run / "evaluations" / f"ckpt-{number}.json").write_text(text)
     groups = gather([run]).groups
-    (value,) = (row["V-trace"] for row in atari_table(groups).rows if row["game"] == "Pong")
+    value = by_game(groups)["Pong"]["V-trace"]
     assert value == (groups[0].final if expected is None else expected)
 
 
@@ -240,9 +233,3 @@ def test_a_game_of_another_suite_is_not_taken_for_atari(atari):
 def test_a_name_of_another_column_is_refused(atari):
     with pytest.raises(ValueError, match="Table 10 has another column named human; choose other names"):
         atari_table(gather([atari / "ppo" / "Pong"]).groups, label="human")
-
-
-def test_nobody_played_the_same_game(atari):
-    groups = gather([atari / "r2d2" / "ms_pacman", atari / "ppo" / "Pong"]).groups
-    rows = atari_table(groups).rows
-    assert [row["game"].split(" of ")[0] for row in rows[57:]] == ["median", "mean"]

@@ -2,28 +2,26 @@
 
 import pytest
 
-from seed_rl.plotting.groups import RunCurve, RunGroup, group_records, searches
-from tests.plotting.synthetic import make_curve, make_record
+from seed_rl.plotting.groups import searches
+from tests.plotting.synthetic import make_curve, make_groups, make_record
 
 
 def found(*runs, label=None):
-    """The final returns of each search, by name; `runs` are (directory, learning rate, other settings)."""
-    records, sources = [], {}
-    for number, (source, rate, settings) in enumerate(runs):
-        records.append(make_record(f"run{number}", learner={"learning_rate": rate}, **settings))
-        sources[f"run{number}"] = source
-    groups = [
-        RunGroup(
-            task, variant, "mean_return", tuple(_run(record, sources[record.logdir]) for record in alike)
+    """The final returns of each search, by name; `runs` are (directory, learning rate, other settings).
+
+    A run ends at a thousand times its learning rate.
+    """
+    groups = make_groups(
+        *(
+            (
+                make_record(f"run{number}", learner={"learning_rate": rate}, **settings),
+                make_curve([1], [1000 * rate]),
+                source,
+            )
+            for number, (source, rate, settings) in enumerate(runs)
         )
-        for (task, variant), alike in group_records(records).items()
-    ]
+    )
     return {name: [group.final for group in several] for name, several in searches(groups, label).items()}
-
-
-def _run(record, source):
-    """A run that ends at a thousand times its learning rate."""
-    return RunCurve(record, make_curve([1], [1000 * record.learner_settings["learning_rate"]]), source)
 
 
 def search(source, *rates, **settings):

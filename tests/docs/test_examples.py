@@ -1,16 +1,16 @@
-"""The Python on the pages, run word for word: README.md, the notebook and two pages of docs/."""
+"""Examples on the pages, run word for word: Python in README.md, the notebook and docs/, and fine-tuning."""
 
+import json
 import os
-import re
+import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.docs.pages import ROOT, blocks
 
 pytestmark = pytest.mark.slow
 
@@ -25,11 +25,10 @@ subprocess.run([*seed_rl, "export", "runs/catch_vtrace", "--format=onnx"], check
 
 @pytest.mark.parametrize(
     ("page", "before"),
-    [("docs/python_api.md", ""), ("README.md", ""), ("docs/working_with_runs.md", EXPORTED_CATCH)],
+    [("python_api.md", ""), ("../README.md", ""), ("working_with_runs.md", EXPORTED_CATCH)],
 )
 def test_the_code_on_a_page_runs(page, before, tmp_path):
-    text = (ROOT / page).read_text(encoding="utf-8")
-    code = "\n".join([before, *re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)])
+    code = "\n".join([before, *blocks(page, "python")])
     command = [sys.executable, "-c", code]
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=500)
@@ -46,3 +45,17 @@ def test_the_notebook_runs(tmp_path):
     shown = "".join(output.get("text", "") for output in training.outputs)
     assert "Training is complete" in shown  # The learner's output reaches the notebook.
     assert float(evaluation.outputs[-1]["data"]["text/plain"]) > 0.5  # At random: about -0.5.
+
+
+def test_a_second_run_starts_with_the_weights_of_the_first(tmp_path):
+    """The commands of the page, but for shorter runs."""
+    (block,) = blocks("working_with_runs.md", "bash", "Start with the weights of another run")
+    outputs = []
+    for line in block.splitlines():
+        command = [sys.executable, "-m", *shlex.split(line), "--total_environment_frames=5000"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        outputs.append(done.stdout + done.stderr)
+    last = json.loads((tmp_path / "runs/first/run.json").read_text())["complete"]
+    sentence = f"Starting with the weights of runs/first/checkpoints/{last}."
+    assert [text.replace("\n", " ").count(sentence) for text in outputs] == [0, 1], outputs[1]
