@@ -24,8 +24,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from seed_rl.environments.base import PICKLE
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
-from seed_rl.environments.suites.classic import PICKLE
 from seed_rl.evaluation.subject import Subject, SubjectConfig, load_subject
 from seed_rl.files import shortened, write_atomically
 from seed_rl.flags.command_line import check_output, parse_options

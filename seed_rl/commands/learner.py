@@ -27,9 +27,10 @@ from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.algorithms import AlgorithmError
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.devices import loopback
-from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.experience.base import MisfitError
+from seed_rl.flags.command_line import asks_help, scan
 from seed_rl.flags.errors import UsageError, out_of_memory, require_package, usage_errors
+from seed_rl.flags.flagfile import expand_flagfiles
 from seed_rl.flags.resolve import resolve
 from seed_rl.flags.settings import Settings
 from seed_rl.hosts.peers import HostLostError, Peers
@@ -73,9 +74,11 @@ def main(argv: list[str]) -> int:
 
 def _learn(argv: list[str], stop: StopSignals, exit_stack: contextlib.ExitStack) -> int:
     raise_descriptor_limit()
-    chosen = resolve(argv, __doc__, (LearnerConfig, SecurityConfig), elsewhere=(ActorConfig, LocalConfig))
+    chosen, probe = _resolved(argv, stop, exit_stack)
+    if chosen is None:
+        return stop.exit_code
     config, security_config = chosen.read(LearnerConfig), chosen.read(SecurityConfig)
-    environment_config, agent_config = chosen.environment_config(), chosen.agent_config()
+    agent_config, before = chosen.agent_config(), chosen.environment_before
     check_inference(chosen, config)
     with usage_errors():
         config, hosts = _find_hosts(config)
@@ -86,13 +89,15 @@ def _learn(argv: list[str], stop: StopSignals, exit_stack: contextlib.ExitStack)
         require_package("wandb", "wandb")
     is_first = hosts is None or hosts.is_first
     display = exit_stack.enter_context(contextlib.closing(_begin(chosen, config, is_first)))
-    recorded = record.run_identity(chosen.environment, environment_config, chosen.agent, agent_config)
+    recorded = record.run_identity(
+        chosen.environment, chosen.environment_settings, chosen.agent, agent_config
+    )
     if is_first:
         with usage_errors():
-            record.check(config.logdir, recorded)
+            record.check(config.logdir, recorded, before)
             exit_stack.enter_context(lock.held(config.logdir, stop.is_set))
-            record.check(config.logdir, recorded)  # Another learner may have used it in the meantime.
-    environment = _probe(chosen.environment, environment_config, config, hosts, stop, display)
+            record.check(config.logdir, recorded, before)  # Another learner may have used it in the meantime.
+    environment = _examined(chosen, probe, config, hosts, stop, display)
     if environment is None:
         return stop.exit_code
     settings = {"learner": config.to_dict(), "agent": agent_config.to_dict()}
@@ -116,7 +121,8 @@ def _learn(argv: list[str], stop: StopSignals, exit_stack: contextlib.ExitStack)
             return stop.exit_code
         if is_first:
             with usage_errors():
-                record.write(config.logdir, recorded, settings | {"origins": chosen.chosen_origins()})
+                settings |= {"origins": chosen.chosen_origins()}
+                record.write(config.logdir, recorded, settings, chosen.environment_code)
         complete = learner.run(stop.is_set)
         if complete:
             report_to_launcher(COMPLETE)
@@ -143,29 +149,55 @@ def _begin(chosen: Settings, config: LearnerConfig, is_first: bool) -> ProgressD
     return display
 
 
-def _probe(
-    name: str,
-    environment_config: EnvironmentConfig,
+def _resolved(
+    argv: list[str], stop: StopSignals, exit_stack: contextlib.ExitStack
+) -> tuple[Settings | None, Probe]:
+    """The settings, and a probe that makes one of their environments; None if a signal stops this process.
+
+    Those of a launcher are in its file. Of a learner that was started by hand, the probe reads the flags: it
+    imports the suite of environments, and this process does not.
+    """
+    resolving = functools.partial(
+        resolve, argv, __doc__, (LearnerConfig, SecurityConfig), elsewhere=(ActorConfig, LocalConfig)
+    )
+    if asks_help(expanded := expand_flagfiles(argv[1:])) or scan(expanded, ("settings",))["settings"]:
+        settings = resolving()
+        probe = Probe([(settings.environment, settings.environment_settings)])
+        exit_stack.callback(probe.close)
+        return settings, probe
+    probe = Probe([], resolving=resolving)
+    exit_stack.callback(probe.close)
+    answers = probe.answers(stop.is_set, most=1)
+    if stop.is_set():
+        return None, probe
+    with usage_errors():
+        return found(*answers), probe
+
+
+def _examined(
+    chosen: Settings,
+    probe: Probe,
     config: LearnerConfig,
     hosts: LearnerHosts | None,
     stop: StopSignals,
     display: ProgressDisplay,
 ) -> EnvironmentDescription | None:
-    """Describes the environments by a probe; None if a signal stops this process.
+    """Description of the environments by the probe; None if a signal stops this process.
 
     Meanwhile TensorFlow is imported, unless there are other hosts. With them, that comes after they have met:
     to connect, TensorFlow blocks all threads of this process, also the one that has to send to the last host.
     """
-    with contextlib.closing(Probe([(name, environment_config)])) as probe:
-        if not hosts:
-            _import_tensorflow(config, hosts, display)
-        display.stage("making one environment, to see its observations and actions")
-        answers = probe.answers(stop.is_set)
-        probe.warn()
+    if not hosts:
+        _import_tensorflow(config, hosts, display)
+    display.stage("making one environment, to see its observations and actions")
+    answers = probe.answers(stop.is_set)
+    probe.warn()
+    probe.close()
     if stop.is_set():
         return None
     with usage_errors():
-        return EnvironmentDescription(name, environment_config.to_dict(), found(*answers).spec)
+        spec = found(answers[-1]).spec
+    return EnvironmentDescription(chosen.environment, chosen.environment_settings, spec)
 
 
 def _make_learner(
@@ -213,7 +245,7 @@ def _shared_by_hosts(chosen: Settings, config: LearnerConfig, hosts: LearnerHost
     return {
         "environment": chosen.environment,
         "agent": chosen.agent,
-        **chosen.environment_config().to_dict(),
+        **chosen.environment_settings,
         **chosen.agent_config().essentials(),
         **config.essentials(),
         "num_envs": config.num_envs,

@@ -92,7 +92,7 @@ def load_subject(
     suite = environments.suite(run.environment)
     config = run.environment_config().for_evaluation()
 
-    with contextlib.closing(Probe([(run.environment, config)], failures)) as probe:
+    with contextlib.closing(Probe([(run.environment, config.to_dict())], failures)) as probe:
         with fast_tensorflow_import():
             import keras
 

@@ -3,7 +3,7 @@
 import enum
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from types import NoneType
 from typing import Any, TypeVar
 
@@ -38,14 +38,6 @@ class _PathParser(flags.ArgumentParser):
         return os.path.expanduser(argument)
 
 
-def whole_number(text: str | None) -> int | None:
-    """The number that a flag's text stands for; None for no text, and for text that is no such number."""
-    try:
-        return None if text is None else _WholeNumberParser().parse(text)
-    except ValueError:
-        return None
-
-
 def define_options(
     config_class: type[Options], flag_values: flags.FlagValues, leave_out: Collection[str] = ()
 ) -> None:
@@ -76,16 +68,14 @@ def define_options(
         define_options(part, flag_values, leave_out)
 
 
-def read_options(config_class: type[OptionsT], flag_values: flags.FlagValues, **fixed: Any) -> OptionsT:
-    """The object that the parsed flags describe; `fixed` values do not come from flags.
+def read_options(config_class: type[OptionsT], values: Mapping[str, Any]) -> OptionsT:
+    """The object of a class with the values that are its options', by name.
 
     Raises:
       UsageError: a value is invalid; the message is that of the class's own validation.
     """
-    names = option_names(config_class)
-    values = {name: getattr(flag_values, name) for name in names if name not in fixed and name in flag_values}
     try:
-        return config_class.of(**values, **fixed)
+        return config_class.of(**{name: values[name] for name in option_names(config_class) & values.keys()})
     except ValueError as error:
         raise UsageError(str(error)) from error
 

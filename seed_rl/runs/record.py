@@ -5,15 +5,14 @@ import copy
 import dataclasses
 import datetime
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.algorithms.options import AlgorithmOptions
 from seed_rl.environments import registry as environments
-from seed_rl.environments.base import EnvironmentConfig
-from seed_rl.environments.suites.classic import PICKLE
+from seed_rl.environments.base import PICKLE, EnvironmentConfig
 from seed_rl.files import read_json, write_atomically
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.messages import say
@@ -92,20 +91,27 @@ class RunRecord:
 
 
 def run_identity(
-    environment: str, environment_config: Options, agent: str | None, agent_config: Options
+    environment: str, its: Options | Mapping[str, Any], agent: str | None, agent_config: Options
 ) -> dict[str, Any]:
-    """Identity of a run, which must not change: environment, agent, and the settings of its network."""
+    """Identity of a run, which must not change: environment, agent, and the settings of its network.
+
+    `its` are the environment's settings.
+    """
     settings, network = agent_config.to_dict(), _network_options(type(agent_config))
     return {
-        "environment": {"name": environment, "settings": environment_config.to_dict()},
+        "environment": {
+            "name": environment,
+            "settings": its.to_dict() if isinstance(its, Options) else dict(its),
+        },
         "agent": {"name": agent, "network": _picked(settings, network)},
     }
 
 
-def check(logdir: str, mine: dict[str, Any]) -> None:
+def check(logdir: str, mine: dict[str, Any], before: Mapping[str, Any] | None = None) -> None:
     """Refuses a directory that belongs to another run than that of `mine` (`run_identity`); changes nothing.
 
-    A setting that is missing from the record because it is newer than the run has its default.
+    A setting that is missing from the record because it is newer than the run has its default. `before` are
+    those of the environment, so that its suite is not imported; see `completed`.
 
     Raises:
       ValueError: the path is a file or cannot be printed, its checkpoints are elsewhere, its run has no
@@ -117,7 +123,7 @@ def check(logdir: str, mine: dict[str, Any]) -> None:
         return
     _check_folders(run)
     try:
-        recorded = _contents(run)["identity"]
+        recorded = _contents(run, before)["identity"]
     except FileNotFoundError:
         if run.checkpoints.path.exists() or run.metrics.exists():
             raise ValueError(
@@ -135,7 +141,7 @@ def check(logdir: str, mine: dict[str, Any]) -> None:
             "flags of that run; in Python, overwrite=True starts anew."
         )
     if algorithms.config_class(recorded["agent"]["name"]).removed:
-        read(logdir).agent_config()  # Raises ValueError if the run has one of them.
+        read(logdir, before).agent_config()  # Raises ValueError if the run has one of them.
 
 
 def is_directory(logdir: Path) -> bool:
@@ -169,8 +175,8 @@ def _check_folders(run: RunDirectory) -> None:
             raise ValueError(f"{folder} is not a directory; move it away.")
 
 
-def read(logdir: str) -> RunRecord:
-    """The record of a run, with defaults for settings that are newer than the run.
+def read(logdir: str, before: Mapping[str, Any] | None = None) -> RunRecord:
+    """The record of a run, with defaults for settings that are newer than the run; see `completed`.
 
     Raises:
       ValueError: it is not a run directory, or its record cannot be read; the message is one sentence.
@@ -186,7 +192,7 @@ def read(logdir: str) -> RunRecord:
         what = missing if path.is_dir() else "is not a directory"
         raise ValueError(f"{logdir} {what}; name the --logdir of a run.")
     try:
-        content = _contents(RunDirectory(path))
+        content = _contents(RunDirectory(path), before)
         settings = content["settings"]
         run = RunRecord(
             path,
@@ -196,14 +202,14 @@ def read(logdir: str) -> RunRecord:
             dict(content["versions"]),
             str(content.get("processor", "")),
         )
-        _check_types(run)
+        _check_types(run, imports=before is None)
         return run
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         why = f"it has no {error}" if isinstance(error, KeyError) else error
         raise ValueError(f"{file} cannot be read ({why}); check that this version wrote it.") from None
 
 
-def _check_types(run: RunRecord) -> None:
+def _check_types(run: RunRecord, imports: bool) -> None:
     """Raises ValueError or TypeError unless everything is of the type that this version writes."""
     groups = (run.environment_settings, run.agent_settings, run.learner_settings)
     if not all(isinstance(settings, dict) for settings in groups):
@@ -212,7 +218,7 @@ def _check_types(run: RunRecord) -> None:
     if not all(isinstance(name, str) and name.isprintable() for name in names):
         raise ValueError("its names are not text that can be printed")
     LearnerConfig.check_types(run.learner_settings)
-    if run.environment in environments.names():
+    if imports and run.environment in environments.names():
         environments.suite(run.environment).config_class.check_types(run.environment_settings)
     if run.agent in algorithms.names():
         algorithms.config_class(run.agent).check_types(run.agent_settings)
@@ -230,12 +236,12 @@ def differences(recorded: Any, mine: Any, name: str = "") -> list[str]:
     return [] if recorded == mine else [f"{name}: {recorded} there, {mine} now"]
 
 
-def _contents(run: RunDirectory) -> Any:
+def _contents(run: RunDirectory, before: Mapping[str, Any] | None = None) -> Any:
     """The `completed` contents of a run.json.
 
     The environment function is the one in this directory, even if the directory was moved.
     """
-    content = completed(read_json(run.record))
+    content = completed(read_json(run.record), before)
     with contextlib.suppress(KeyError, TypeError, AttributeError):  # The caller reports it.
         settings = content["identity"]["environment"]["settings"]
         kind, _, path = settings["game"].partition(":")
@@ -245,11 +251,12 @@ def _contents(run: RunDirectory) -> Any:
     return content
 
 
-def completed(content: Any) -> Any:
+def completed(content: Any, before: Mapping[str, Any] | None = None) -> Any:
     """The content of a run.json, with missing settings at their defaults.
 
     A setting that is newer than the run did not exist then, and its default changes nothing, or the suite's
     `before` says what it was. One of the agent's that was `removed` since is left out if it had its default.
+    `before` are the environment's, for a process that does not import its suite; None: the suite has them.
     These rules are applied only here, so every reader of a record gets a complete one. Parts that are not in
     the form that this version writes, or that are of an unknown environment or agent, stay as they are.
     """
@@ -258,10 +265,10 @@ def completed(content: Any) -> Any:
     misfit = contextlib.suppress(KeyError, TypeError, ValueError, AttributeError)
     with misfit:
         environment = content["identity"]["environment"]
-        config_class = environments.suite(environment["name"]).config_class
-        environment["settings"] = (
-            config_class.defaults() | dict(config_class.before) | environment["settings"]
-        )
+        if before is None:
+            config_class = environments.suite(environment["name"]).config_class
+            before = config_class.defaults() | dict(config_class.before)
+        environment["settings"] = {**before, **environment["settings"]}
     with misfit:
         agent = content["identity"]["agent"]
         agent_class = algorithms.config_class(agent["name"])
@@ -300,7 +307,7 @@ def changes(logdir: str | Path, settings: dict[str, Any]) -> dict[str, list[Any]
     The length of training is not among them. Empty if there is no record that can be read.
     """
     try:
-        content = _contents(RunDirectory(Path(logdir)))
+        content = _contents(RunDirectory(Path(logdir)), before={})
         old, new = (part["learner"] | part["agent"] for part in (content["settings"], settings))
         left_out = plumbing(content["identity"]["agent"]["name"]) | set(_LENGTH)
     except (OSError, ValueError, KeyError, TypeError):
@@ -314,10 +321,13 @@ def described(changed: dict[str, list[Any]]) -> str:
     return ", ".join(f"{name} {old} -> {new}" for name, (old, new) in changed.items())
 
 
-def write(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:
+def write(
+    logdir: str, mine: dict[str, Any], settings: dict[str, Any], code: Sequence[str] | None = None
+) -> None:
     """Writes run.json: the `run_identity`, all other settings as resolved now, versions and processor.
 
-    Makes the directory. If a run resumes with other settings, a line reports the `changes`, and `history` has
+    Makes the directory. `code` are the settings of the environment that name code; None: its suite has them.
+    If a run resumes with other settings, a line reports the `changes`, and `history` has
     them with the time and the checkpoint.
 
     Raises:
@@ -334,7 +344,7 @@ def write(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:
         entry = {"time": now, "checkpoint": checkpoints[0].name, "changed": changed}
         content["history"] = [*content.get("history", ()), entry]
         say(f"resuming with other settings than before: {described(changed)}.")
-    if (signed := signature(logdir, content)) is not None:
+    if (signed := signature(logdir, content, code)) is not None:
         content["signature"] = signed
     try:
         path.mkdir(parents=True, exist_ok=True)

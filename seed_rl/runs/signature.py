@@ -10,23 +10,28 @@ import importlib.util
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
-from seed_rl.environments.suites.classic import PICKLE
+from seed_rl.environments.base import PICKLE
 from seed_rl.files import read_json, replacing
 from seed_rl.runs.layout import RunDirectory
 
 _KEY_BYTES = 32
 
 
-def signature(logdir: str | Path, content: dict[str, Any]) -> str | None:
-    """The signature of the contents of a run.json; None if no code is named, or there can be no key."""
+def signature(
+    logdir: str | Path, content: dict[str, Any], environment_code: Sequence[str] | None = None
+) -> str | None:
+    """The signature of the contents of a run.json; None if no code is named, or there can be no key.
+
+    `environment_code` are the settings of the environment that name code; None: its suite has them.
+    """
     try:
-        code = list(_code(Path(logdir), content))
+        code = list(_code(Path(logdir), content, environment_code))
         signed = json.dumps([os.path.realpath(logdir), content["identity"], code], sort_keys=True)
         return hmac.digest(_key(), signed.encode(), "sha256").hex() if code else None
     except (OSError, RuntimeError, ValueError, ImportError, LookupError, TypeError, AttributeError):
@@ -43,13 +48,18 @@ def is_signed(logdir: str | Path) -> bool:
     return right is not None and hmac.compare_digest(right.encode(), str(given).encode())
 
 
-def _code(logdir: Path, content: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
+def _code(
+    logdir: Path, content: dict[str, Any], environment_code: Sequence[str] | None
+) -> Iterator[tuple[str, str | None]]:
     """The settings that name code, each with its module's file, or a hash of the file with a function."""
     environment, agent = content["identity"]["environment"], content["identity"]["agent"]["name"]
-    of_environment = environments.suite(environment["name"]).config_class, environment["settings"]
-    of_agent = algorithms.config_class(agent), content["settings"]["agent"]
-    for config_class, settings in (of_environment, of_agent):
-        for name in config_class.named_code(settings):
+    if environment_code is None:
+        config_class = environments.suite(environment["name"]).config_class
+        environment_code = config_class.named_code(environment["settings"])
+    of_agent = content["settings"]["agent"]
+    names_of_agent = algorithms.config_class(agent).named_code(of_agent)
+    for names, settings in ((environment_code, environment["settings"]), (names_of_agent, of_agent)):
+        for name in names:
             kind, _, path = settings[name].partition(":")
             if kind == PICKLE:
                 here = logdir / Path(path).name  # It comes first; see `record.read`.
