@@ -17,7 +17,6 @@ from seed_rl.files import read_json
 from seed_rl.flags.definitions import OptionsT, read_options
 from seed_rl.flags.errors import UsageError
 from seed_rl.loading import load
-from seed_rl.options import Options
 
 # Origins of defaults: the option's own, and the algorithm's for the chosen environment.
 DEFAULT, ALGORITHM = "default", "algorithm"
@@ -67,7 +66,7 @@ class Settings:
         """The chosen environment's options, validated (UsageError). Imports the suite."""
         return self.read(environments.suite(self.environment).config_class)
 
-    def agent_config(self) -> Options:
+    def agent_config(self) -> AlgorithmOptions:
         """The chosen agent's options, validated (UsageError)."""
         assert self.agent_class is not None
         return self.read(self.agent_class)
