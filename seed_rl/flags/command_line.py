@@ -10,7 +10,7 @@ import tempfile
 import textwrap
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from absl import flags
 
@@ -152,22 +152,24 @@ def nearest_flags(name: str, known: Collection[str]) -> list[str]:
 def define_general(flag_values: flags.FlagValues, with_agent: bool, launches: bool = False) -> None:
     """Defines the flags that choose the environment and the agent, and those for files and help."""
     flag_values.set_gnu_getopt(True)
-    where: dict[str, Any] = {"flag_values": flag_values, "module_name": _GENERAL}
-    names = _list(environments.names())
-    flags.DEFINE_flag(_string_flag("environment", f"The environment to act in, one of: {names}."), **where)
+    found = [
+        _string_flag("environment", f"The environment to act in, one of: {_list(environments.names())}.")
+    ]
     if with_agent:
-        names = _list(algorithms.choices())
-        flags.DEFINE_flag(_string_flag("agent", f"The algorithm to train with, one of: {names}."), **where)
-    text = "A file of flags, one per line; later flags override earlier ones."
-    flags.DEFINE_flag(_string_flag("flagfile", text), **where)
-    for name, text in _HELP.items():
-        flags.DEFINE_flag(flags.BooleanFlag(name, False, text), **where)
+        text = f"The algorithm to train with, one of: {_list(algorithms.choices())}."
+        found.append(_string_flag("agent", text))
+    found.append(
+        _string_flag("flagfile", "A file of flags, one per line; later flags override earlier ones.")
+    )
+    found += [flags.BooleanFlag(name, False, text) for name, text in _HELP.items()]
     if launches:
         text = "Prints the value of every flag and where it comes from, and trains nothing."
-        flags.DEFINE_flag(flags.BooleanFlag("explain", False, text), **where)
+        found.append(flags.BooleanFlag("explain", False, text))
     else:
         text = "The file in which a launcher has the settings of its processes; flags override them."
-        flags.DEFINE_flag(_string_flag("settings", text), **where)
+        found.append(_string_flag("settings", text))
+    for flag in found:
+        flags.DEFINE_flag(flag, flag_values, module_name=_GENERAL)
 
 
 def end_with_help(
