@@ -103,15 +103,14 @@ def resolve(
     parts = in_parts(args)
     expanded = [arg for _, lines in parts for arg in lines]
     is_bare, helps = expanded == args, asks_help(expanded)
-    environment, name, file = _names(expanded, launching, is_bare)
+    environment, name, file = _names(expanded, launching, is_bare, needs_both=with_agent and not helps)
     agent = (algorithms.base(name) if launching and name else name) if with_agent else None
-    if with_agent and not helps:
-        _check_chosen(environment, agent)
     line = _CommandLine(with_agent, launching is not None, option_names(*elsewhere), helps)
     settings = line.define(environment, agent, options, leave_out or {}, file)
     layers = [(path or FLAG, line.parse(lines, is_file=bool(path))) for path, lines in parts]
+    given = {flag: value for _, values in layers for flag, value in values.items()}
     if launching and environment and is_bare:
-        settings = _small(settings, str(name), line, layers, launching)
+        settings = _small(settings, str(name), line, given, launching)
     settings = _over(settings, layers)
     if helps:
         for flag in settings.values.keys() & set(line.flag_values):
@@ -121,7 +120,6 @@ def resolve(
     if file:
         return settings
     if agent:
-        given = {flag for _, values in layers for flag in values}
         settings = _fitted(settings, given, launching.tell if launching and is_bare else lambda note: None)
     if launching:
         settings = _with_logdir(settings, str(name))
@@ -135,7 +133,7 @@ def resolve(
 
 
 def _names(
-    expanded: Sequence[str], launching: Launching | None, is_bare: bool
+    expanded: Sequence[str], launching: Launching | None, is_bare: bool, needs_both: bool
 ) -> tuple[str | None, str | None, Settings | None]:
     """The environment and the agent of a command line, which exist, and a launcher's settings if it has them.
 
@@ -149,16 +147,13 @@ def _names(
         file = Settings.read_file(named["settings"])
         environment, name = file.environment or None, file.agent
     check_choices(environment, name)
-    return environment, name, file
-
-
-def _check_chosen(environment: str | None, agent: str | None) -> None:
-    for kind, chosen, valid in (
+    for kind, choice, valid in (
         ("environment", environment, environments.names()),
-        ("agent", agent, algorithms.choices()),
+        ("agent", name, algorithms.choices()),
     ):
-        if chosen is None:
+        if needs_both and choice is None:
             raise UsageError(f"No {kind} is chosen; add --{kind}=NAME ({', '.join(valid)}).")
+    return environment, name, file
 
 
 class _CommandLine:
@@ -236,15 +231,17 @@ def _small(
     settings: Settings,
     name: str,
     line: _CommandLine,
-    layers: Sequence[tuple[str, dict[str, Any]]],
+    given: Mapping[str, Any],
     launching: Launching,
 ) -> Settings:
     """The settings with the preset for an environment and an agent or variant, or else computed defaults.
 
+    `given` are the values on the command line, which they do not have yet.
+
     Raises:
       UsageError: the environment cannot be made, or the agent cannot act in it.
     """
-    environment, given = settings.environment, {flag: v for _, values in layers for flag, v in values.items()}
+    environment, own = settings.environment, [(FLAG, given)]
     if not {"environment", "game", "total_environment_frames"} & given.keys():
         launching.tell(_NOTHING_CHOSEN)
     preset = find_preset(launching.configs or configs_directory(), environment, name, given.get("game"))
@@ -252,14 +249,14 @@ def _small(
         origin = f"{PRESET}{preset.parent.name}/{preset.name}"
         lines = expand_flagfiles([f"--flagfile={preset}"])
         small = _over(settings, [(origin, line.parse(lines, is_file=True))])
-        if line.helps or not _is_for_others(small, _over(small, layers), launching.probed):
+        if line.helps or not _is_for_others(small, _over(small, own), launching.probed):
             return small
     config_class, agent_class = environments.suite(environment).config_class, settings.agent_class
     assert agent_class is not None
     settings = _over(settings, [("environment", config_class.easier)])
     try:
         with usage_errors():
-            config = _over(settings, layers).environment_config()
+            config = _over(settings, own).environment_config()
             probed = launching.probed or found(*probe([(environment, config.to_dict())]))
     except UsageError:
         if line.helps:  # It needs no environment.

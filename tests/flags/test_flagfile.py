@@ -135,21 +135,17 @@ def elsewhere(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("path", "kind", "found"),
     [
-        ("small/catch_vtrace.flags", FLAGFILES, "small/catch_vtrace.flags"),
-        ("configs/small/catch_vtrace.flags", FLAGFILES, "small/catch_vtrace.flags"),
-        ("configs/sweeps/catch.yaml", SPACES, "sweeps/catch.yaml"),
-        ("configs/small/catch_ppo.flags", FLAGFILES, "small/catch_ppo.flags"),
+        ("small/catch_vtrace.flags", FLAGFILES, configs_directory() / "small/catch_vtrace.flags"),
+        ("configs/small/catch_vtrace.flags", FLAGFILES, configs_directory() / "small/catch_vtrace.flags"),
+        ("configs/sweeps/catch.yaml", SPACES, configs_directory() / "sweeps/catch.yaml"),
+        ("configs/small/catch_ppo.flags", FLAGFILES, configs_directory() / "small/catch_ppo.flags"),
+        # All else is the user's own.
+        *((path, FLAGFILES, path) for path in ("small/catch_ppo.flags", "small", "no/at_all.flags")),
+        *((path, FLAGFILES, path or ".") for path in ("", "x" * 300, "a\0b")),
     ],
 )
 def test_the_files_of_the_project_are_found_in_any_directory(elsewhere, path, kind, found):
-    assert find_config(path, kind) == configs_directory() / found
-
-
-@pytest.mark.parametrize(
-    "path", ["small/catch_ppo.flags", "small", "nothing/at_all.flags", "", "x" * 300, "a\0b"]
-)
-def test_all_else_is_the_users_own(elsewhere, path):
-    assert str(find_config(path, FLAGFILES)) == (path or ".")
+    assert str(find_config(path, kind)) == str(found)
 
 
 @pytest.mark.parametrize(
