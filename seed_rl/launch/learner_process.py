@@ -6,6 +6,7 @@ import functools
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.algorithms import AlgorithmError
@@ -89,11 +90,7 @@ def _learn(argv: list[str], description: str, stop: StopSignals, stack: contextl
         settings.environment, settings.environment_settings, settings.agent, agent_config
     )
     if is_first:
-        with usage_errors():
-            record.check(config.logdir, identity, settings.environment_before)
-            stack.enter_context(lock.held(config.logdir, stop.is_set))
-            # Another learner may have used it in the meantime.
-            record.check(config.logdir, identity, settings.environment_before)
+        _hold_directory(config.logdir, identity, settings, stop, stack)
     if not hosts:  # While the probe makes an environment. See `_meet`.
         _import_tensorflow(config, None, display)
     environment = _examined(settings, probe, stop, display)
@@ -169,6 +166,17 @@ def _begin(settings: Settings, config: LearnerConfig, is_first: bool) -> Progres
     if is_first and not settings.is_chosen("total_environment_frames"):
         display.say(f"{total:,} environment frames, the default; --total_environment_frames sets another.")
     return display
+
+
+def _hold_directory(
+    logdir: str, identity: dict[str, Any], settings: Settings, stop: StopSignals, stack: contextlib.ExitStack
+) -> None:
+    """Holds the run directory's lock, unless it belongs to another run (UsageError)."""
+    with usage_errors():
+        record.check(logdir, identity, settings.environment_before)
+        stack.enter_context(lock.held(logdir, stop.is_set))
+        # Another learner may have used it in the meantime.
+        record.check(logdir, identity, settings.environment_before)
 
 
 def _examined(
