@@ -104,20 +104,12 @@ def _learn(argv: list[str], description: str, stop: StopSignals, stack: contextl
     from seed_rl.learner.setup import make_learner
 
     display.stage("making the network")
-    parts = (settings.agent or "", agent_config, environment.spec, config.num_envs)
+    agent = settings.agent or ""
+    make = functools.partial(algorithms.make, agent, agent_config, environment.spec, config.num_envs)
     recorded = {"learner": config.to_dict(), "agent": agent_config.to_dict()}
-    everything = {**recorded, "agent_name": settings.agent, "environment": identity["environment"]}
+    everything = {**recorded, "agent_name": agent, "environment": identity["environment"]}
     with quiet_start(), usage_errors():
-        learner = make_learner(
-            config,
-            environment,
-            functools.partial(algorithms.make, *parts),
-            everything,
-            security,
-            met,
-            listener,
-            display,
-        )
+        learner = make_learner(config, environment, make, everything, security, met, listener, display)
     if stop.is_set() and not hosts:
         raise _StoppedEarly
     if is_first:
