@@ -19,7 +19,7 @@ from seed_rl.cluster.cluster_config import ClusterConfig  # noqa: E402
 from seed_rl.commands import COMMANDS, main_of  # noqa: E402
 from seed_rl.environments import registry as environments  # noqa: E402
 from seed_rl.files import write_atomically  # noqa: E402
-from seed_rl.flags.help import INTRODUCTION  # noqa: E402
+from seed_rl.flags.command_line import INTRODUCTION  # noqa: E402
 from seed_rl.launch.plan import LocalConfig  # noqa: E402
 from seed_rl.learner.learner_config import LearnerConfig  # noqa: E402
 from seed_rl.options import Options  # noqa: E402

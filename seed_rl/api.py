@@ -23,13 +23,15 @@ from gymnasium.vector import VectorEnv
 from seed_rl.commands import evaluate as _evaluate_command
 from seed_rl.commands.train import train as _train
 from seed_rl.environments import registry as environments
+from seed_rl.environments.base import PICKLE
 from seed_rl.environments.function_file import contents
 from seed_rl.environments.making import Probed
-from seed_rl.environments.suites.classic import PICKLE
+from seed_rl.environments.suites.classic import GymConfig
 from seed_rl.evaluation.load import EvaluateConfig, SubjectConfig, load_subject
-from seed_rl.flags.command_line import parse_options, scan_environment
+from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.definitions import flag_text
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, brief_usage_errors, usage_errors
+from seed_rl.flags.flagfile import expand_flagfiles
 from seed_rl.flags.resolve import default_logdir
 from seed_rl.launch.child import Child
 from seed_rl.launch.probe import found, probe
@@ -297,5 +299,6 @@ def _pickled(
         content, fingerprint = contents(function)
         file.write(content)
         file.flush()
-        config = scan_environment(["--environment=gym", *flags, f"--game={PICKLE}:{file.name}"])
-        return content, fingerprint, found(*probe([("gym", config)]))
+        words = ["gym", *expand_flagfiles(flags), f"--game={PICKLE}:{file.name}"]
+        config, _ = parse_options(words, "", GymConfig, pass_through=True)
+        return content, fingerprint, found(*probe([("gym", config.to_dict())]))

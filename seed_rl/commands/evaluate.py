@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from seed_rl.environments.suites.classic import PICKLE
+from seed_rl.environments.base import PICKLE
 from seed_rl.evaluation.load import KEPT, EvaluateConfig, Subject, load_subject
 from seed_rl.files import shortened, write_atomically
 from seed_rl.flags.command_line import check_output, parse_options

@@ -58,7 +58,7 @@ def _look(name: str, game: str | None) -> tuple[Kind | None, str]:
     try:
         suite = environments.suite(name)
         config = suite.config_class.of(**({"game": game} if game else {}))
-        return kind_of(found(*probe([(name, config)])).spec), ""
+        return kind_of(found(*probe([(name, config.to_dict())])).spec), ""
     except (ValueError, ImportError) as error:
         return None, one_line(error)
 

@@ -21,6 +21,8 @@ from seed_rl.messages import one_line
 from seed_rl.options import Options, option
 
 _SIDE = 24  # Pixels of a square.
+# In the place of a module in the name of a game, in front of the path of a file with a function.
+PICKLE = "pickle"
 
 
 class Info(enum.Enum):

@@ -154,7 +154,7 @@ def load_subject(
     check_imports(run.logdir, run.identity, run.agent_settings, config.trust_code)
     suite = environments.suite(run.environment)
     environment_config = run.environment_config().for_evaluation()
-    with contextlib.closing(Probe([(run.environment, environment_config)], failures)) as probe:
+    with contextlib.closing(Probe([(run.environment, environment_config.to_dict())], failures)) as probe:
         with fast_tensorflow_import():
             import keras
 

@@ -1,26 +1,27 @@
-"""Command lines: arguments become flags, and flags become options."""
+"""Command lines: arguments become flags, flags become options, and help prints them."""
 
 import contextlib
 import difflib
 import os
 import re
+import shutil
+import sys
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+import textwrap
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from absl import flags
 
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
-from seed_rl.environments.base import EnvironmentConfig
-from seed_rl.flags import help
 from seed_rl.flags.definitions import (
     OptionsT,
     define_options,
     read_options,
 )
-from seed_rl.flags.errors import UsageError, usage_errors
+from seed_rl.flags.errors import UsageError
 
 _GENERAL = "The choice of environment and agent, and help"
 _TYPE_NAMES = {"int": "a whole number", "float": "a number", "bool": "true or false"}
@@ -37,6 +38,23 @@ _HELP = {
     "help": "Prints the most useful flags, with the values of this command.",
     "helpfull": "Prints all flags of this command, the chosen environment and the chosen agent.",
 }
+
+_HELP_ARGUMENTS = frozenset(("--help", "--helpfull", "-help", "-helpfull", "-h"))
+_FULL = frozenset(("--helpfull", "-helpfull"))
+
+# The most useful flags by what they set, in the order of help. A command lists those that it has.
+_USEFUL = {
+    "Environment and agent": "environment agent game",
+    "Search": "space trials seeds parallel sampler",
+    "Run": "total_environment_frames logdir live checkpoint episodes greedy seed init_checkpoint",
+    "Output": "record style metric format label output overwrite",
+    "Actors": "num_actors env_batch_size num_envs server_address task token_file ray_address",
+    "Learning": "learning_rate batch_size unroll_length epochs passes n_steps discounting entropy_cost "
+    "replay_buffer_size replay_ratio num_eval_envs",
+    "Network": "torso mlp_sizes lstm_size frame_stack normalize_observations",
+}
+INTRODUCTION = "The most useful flags, with the values of this command"
+_NAME_COLUMNS, _LEAST_COLUMNS, _MOST_COLUMNS = 36, 70, 110
 
 
 def parse_options(
@@ -67,12 +85,14 @@ def parse_options(
     flag_values.set_gnu_getopt(True)
     define_options(config_class, flag_values)
     if asks_help(argv[1:]):
+        with contextlib.suppress(UsageError):  # Help is for readers who are new to the flags.
+            parse_flags(argv[1:], flag_values, known_only=True)
         end_with_help(description, flag_values, argv[1:])
     rest = parse_flags(argv[1:], flag_values, known_only=pass_through)
     others = [arg for arg in rest if pass_through and arg.startswith("--")]
     words = [arg for arg in rest if arg not in others]
     if positional is None:
-        return read_options(config_class, flag_values), [*words, *others]
+        return read_options(config_class, flag_values.flag_values_dict()), [*words, *others]
     for flag in name_positional(words, positional):
         name, _, value = flag.removeprefix("--").partition("=")
         if flag_values[name].present:
@@ -80,7 +100,7 @@ def parse_options(
                 f"The argument {value!r} and --{name} say the same thing; leave one of them out."
             )
         flag_values[name].parse(value)
-    return read_options(config_class, flag_values), others
+    return read_options(config_class, flag_values.flag_values_dict()), others
 
 
 class _Passing(flags.FlagValues):
@@ -120,7 +140,7 @@ def scan(args: Sequence[str], names: Collection[str]) -> dict[str, str | None]:
 
 def asks_help(args: Collection[str]) -> bool:
     """Whether one of the arguments requests help."""
-    return not help.ARGUMENTS.isdisjoint(args)
+    return not _HELP_ARGUMENTS.isdisjoint(args)
 
 
 def nearest_flags(name: str, known: Collection[str]) -> list[str]:
@@ -129,57 +149,70 @@ def nearest_flags(name: str, known: Collection[str]) -> list[str]:
     return [flag for flag in meant if flag in known] or difflib.get_close_matches(name, known)
 
 
-def scan_environment(args: Sequence[str], easier: Mapping[str, Any] = {}) -> EnvironmentConfig:
-    """The settings of the environment that a command line chooses; other flags are ignored.
-
-    Settings that the command line does not have are as in `easier`, or at their defaults.
-
-    Raises:
-      UsageError: no environment is chosen, or a value is invalid.
-    """
-    name = scan(args, ("environment",))["environment"] or ""
-    with usage_errors():
-        config_class = environments.suite(name).config_class
-    flag_values = flags.FlagValues()
-    define_general(flag_values, with_agent=True)
-    define_options(config_class, flag_values)
-    for option, value in easier.items():
-        flag_values[option].value = value
-    parse_flags([arg for arg in args if arg not in help.ARGUMENTS], flag_values, known_only=True)
-    return read_options(config_class, flag_values)
-
-
 def define_general(flag_values: flags.FlagValues, with_agent: bool, launches: bool = False) -> None:
     """Defines the flags that choose the environment and the agent, and those for files and help."""
     flag_values.set_gnu_getopt(True)
-    where: dict[str, Any] = {"flag_values": flag_values, "module_name": _GENERAL}
-    names = _list(environments.names())
-    flags.DEFINE_flag(_string_flag("environment", f"The environment to act in, one of: {names}."), **where)
+    found = [
+        _string_flag("environment", f"The environment to act in, one of: {_list(environments.names())}.")
+    ]
     if with_agent:
-        names = _list(algorithms.choices())
-        flags.DEFINE_flag(_string_flag("agent", f"The algorithm to train with, one of: {names}."), **where)
-    text = "A file of flags, one per line; later flags override earlier ones."
-    flags.DEFINE_flag(_string_flag("flagfile", text), **where)
-    for name, text in _HELP.items():
-        flags.DEFINE_flag(flags.BooleanFlag(name, False, text), **where)
+        text = f"The algorithm to train with, one of: {_list(algorithms.choices())}."
+        found.append(_string_flag("agent", text))
+    found.append(
+        _string_flag("flagfile", "A file of flags, one per line; later flags override earlier ones.")
+    )
+    found += [flags.BooleanFlag(name, False, text) for name, text in _HELP.items()]
     if launches:
         text = "Prints the value of every flag and where it comes from, and trains nothing."
-        flags.DEFINE_flag(flags.BooleanFlag("explain", False, text), **where)
+        found.append(flags.BooleanFlag("explain", False, text))
     else:
         text = "The file in which a launcher has the settings of its processes; flags override them."
-        flags.DEFINE_flag(_string_flag("settings", text), **where)
+        found.append(_string_flag("settings", text))
+    for flag in found:
+        flags.DEFINE_flag(flag, flag_values, module_name=_GENERAL)
 
 
 def end_with_help(
     description: str, flag_values: flags.FlagValues, args: Sequence[str], more: str = ""
 ) -> NoReturn:
-    """Prints help on the flags, with the values that arguments set, and ends this process with 0."""
-    with contextlib.suppress(UsageError):  # Help is for readers who are new to the flags.
-        parse_flags([arg for arg in args if arg not in help.ARGUMENTS], flag_values, known_only=True)
-    is_full = not help.FULL.isdisjoint(args)
+    """Prints help on the flags with the values that they have now, and ends this process with 0."""
+    is_full = not _FULL.isdisjoint(args)
     # Python with -OO has no docstrings.
-    help.write([(description or "").strip(), *help.texts(flag_values, is_full), more])
+    write([(description or "").strip(), *_help_texts(flag_values, is_full), more])
     raise SystemExit(0)
+
+
+def _help_texts(flag_values: flags.FlagValues, full: bool) -> list[str]:
+    """The paragraphs below a command's description, with the values that the flags have now."""
+    useful = {
+        heading: found
+        for heading, names in _USEFUL.items()
+        if (found := [_entry(flag_values[name]) for name in names.split() if name in flag_values])
+    }
+    if full or not useful:
+        for name in flag_values:
+            flag_values.set_default(name, flag_values[name].value)
+        return [flag_values.get_help(include_special_flags=False)]
+    groups = ("\n".join([f"\n{heading}:", *entries]) for heading, entries in useful.items())
+    return [f"\n{INTRODUCTION}:", *groups, "\n--helpfull prints all flags."]
+
+
+def write(paragraphs: list[str]) -> None:
+    """Prints paragraphs; a reader that has had enough, such as `head`, is no error."""
+    try:
+        print(*filter(None, paragraphs), sep="\n", flush=True)
+    except BrokenPipeError:  # Without this, Python would fail at exit on what is left.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _entry(flag: flags.Flag) -> str:
+    """A flag with its value and its whole help text, wrapped to the terminal."""
+    value = str(flag.value).lower() if isinstance(flag.value, bool) else flag.value
+    name = f"  --{flag.name}" + ("" if flag.value is None else f"={value}")
+    columns = min(_MOST_COLUMNS, max(_LEAST_COLUMNS, shutil.get_terminal_size((_MOST_COLUMNS, 0)).columns))
+    lines = textwrap.wrap(flag.help, columns - _NAME_COLUMNS, break_on_hyphens=False)
+    text = textwrap.indent("\n".join(lines), " " * _NAME_COLUMNS)
+    return f"{name:<{_NAME_COLUMNS}}{text.lstrip()}" if len(name) < _NAME_COLUMNS else f"{name}\n{text}"
 
 
 def _string_flag(name: str, text: str) -> flags.Flag:
@@ -214,6 +247,8 @@ def _illegal_value(text: str, flag_values: flags.FlagValues) -> str:
     parser = flag_values[name].parser
     choices = getattr(parser, "enum_values", None)
     valid = f"choose one of: {_list(choices)}" if choices else f"it must be {_TYPE_NAMES[parser.flag_type()]}"
+    if name == "num_actors" and "game" in flag_values:  # Where the form has it, people write a game.
+        valid += f", and a game is written --game={value}"
     return f"--{name}={value} is not valid; {valid}."
 
 

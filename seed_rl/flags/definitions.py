@@ -3,7 +3,7 @@
 import enum
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from types import NoneType
 from typing import Any, TypeVar
 
@@ -14,8 +14,6 @@ from seed_rl.flags.errors import UsageError
 from seed_rl.options import OptionField, Options
 
 OptionsT = TypeVar("OptionsT", bound=Options)
-
-_SERIALIZER: Any = flags.ArgumentSerializer()
 
 
 class _WholeNumberParser(flags.IntegerParser):
@@ -36,14 +34,6 @@ class _PathParser(flags.ArgumentParser):
 
     def parse(self, argument: Any) -> str:
         return os.path.expanduser(argument)
-
-
-def whole_number(text: str | None) -> int | None:
-    """The number that a flag's text stands for; None for no text, and for text that is no such number."""
-    try:
-        return None if text is None else _WholeNumberParser().parse(text)
-    except ValueError:
-        return None
 
 
 def define_options(
@@ -76,16 +66,14 @@ def define_options(
         define_options(part, flag_values, leave_out)
 
 
-def read_options(config_class: type[OptionsT], flag_values: flags.FlagValues, **fixed: Any) -> OptionsT:
-    """The object that the parsed flags describe; `fixed` values do not come from flags.
+def read_options(config_class: type[OptionsT], values: Mapping[str, Any]) -> OptionsT:
+    """The object of a class with the values that are its options', by name.
 
     Raises:
       UsageError: a value is invalid; the message is that of the class's own validation.
     """
-    names = option_names(config_class)
-    values = {name: getattr(flag_values, name) for name in names if name not in fixed and name in flag_values}
     try:
-        return config_class.of(**values, **fixed)
+        return config_class.of(**{name: values[name] for name in option_names(config_class) & values.keys()})
     except ValueError as error:
         raise UsageError(str(error)) from error
 
@@ -101,23 +89,21 @@ def option_names(*config_classes: type[Options]) -> set[str]:
 
 
 def _make_flag(config_class: type[Options], leaf: OptionField) -> flags.Flag:
-    kind, *others = [kind for kind in leaf.kinds if kind is not type(None)]
-    default = leaf.default
+    kind, *others = [kind for kind in leaf.kinds if kind is not NoneType]
     text, choices = leaf.metadata["help"], leaf.metadata["choices"]
     if kind is str and choices:
-        return flags.EnumFlag(leaf.name, default, text, list(choices))
+        return flags.EnumFlag(leaf.name, leaf.default, text, list(choices))
     if kind is bool:
-        return flags.BooleanFlag(leaf.name, default, text)
-    if leaf.metadata["is_path"]:
-        return flags.Flag(_PathParser(), _SERIALIZER, leaf.name, default, text)
-    parsers: dict[Any, Any] = {int: _WholeNumberParser, float: flags.FloatParser, str: flags.ArgumentParser}
+        return flags.BooleanFlag(leaf.name, leaf.default, text)
+    of_text = _PathParser if leaf.metadata["is_path"] else flags.ArgumentParser
+    parsers: dict[Any, Any] = {int: _WholeNumberParser, float: flags.FloatParser, str: of_text}
     if others or kind not in parsers:
         found = " | ".join(map(str, leaf.kinds))
         raise TypeError(
             f"{config_class.__name__}.{leaf.name} is of type {found}, which flags do not support; use int, "
             "float, bool or str (each may be `| None`)."
         )
-    return flags.Flag(parsers[kind](), _SERIALIZER, leaf.name, default, text)
+    return flags.Flag(parsers[kind](), flags.ArgumentSerializer(), leaf.name, leaf.default, text)
 
 
 def _describe(flag: flags.Flag) -> str:
@@ -133,9 +119,11 @@ def flag_text(name: str, value: Any) -> str:
       UsageError: the value, or one in it, is of another type.
     """
     try:
-        plain = _plain(value)
+        plain = json.loads(json.dumps(value, default=_plain))
         if isinstance(plain, list) and any(isinstance(item, list | dict | NoneType) for item in plain):
             raise TypeError("a list of lists, dicts or None")
+        if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
+            raise TypeError("a dict with keys that are no text")
     except TypeError as error:
         raise UsageError(
             f"{name} is or contains {error}; give a number, a bool, text, a path, a list of these, or a dict "
@@ -149,20 +137,16 @@ def flag_text(name: str, value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The value as JSON has it; TypeError if it has none of its kind."""
+    """A value of a type that JSON has in the place of one of another type (TypeError)."""
     match value:
         case enum.Enum():
-            return _plain(value.value)
+            return value.value
         case np.floating():
             return float(value)
         case np.generic() | np.ndarray():
-            return _plain(value.tolist())
-        case bool() | int() | float() | str() | None:
-            return value
+            return value.tolist()
         case os.PathLike():
             return os.fspath(value)
-        case list() | tuple() | range():
-            return [_plain(item) for item in value]
-        case dict() if all(isinstance(key, str) for key in value):
-            return {key: _plain(item) for key, item in value.items()}
+        case range():
+            return list(value)
     raise TypeError(f"a value of type {type(value).__name__}")

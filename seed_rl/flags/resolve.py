@@ -8,13 +8,15 @@
 5. The seed of the run in the directory, if there is one.
 6. Sizes that are defaults and do not fit the number of environments: `fitted to N environments`.
 
-A process of a launcher reads the launcher's file (--settings) in place of all but the command line.
-docs/presets.md describes the layers for users.
+A process of a launcher has the settings in the launcher's file (--settings) in place of all but the command
+line, and the environment's as they are there. docs/presets.md describes the layers for users.
 """
 
+import contextlib
+import dataclasses
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +26,7 @@ from seed_rl.algorithms import registry as algorithms
 from seed_rl.algorithms.options import kind_of
 from seed_rl.environments import registry as environments
 from seed_rl.environments.making import Probed
-from seed_rl.flags import defaults, help
+from seed_rl.flags import defaults
 from seed_rl.flags.command_line import (
     asks_help,
     define_general,
@@ -32,9 +34,9 @@ from seed_rl.flags.command_line import (
     name_positional,
     parse_flags,
     scan,
-    scan_environment,
+    write,
 )
-from seed_rl.flags.definitions import define_options, option_names, whole_number
+from seed_rl.flags.definitions import define_options, option_names
 from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.flags.flagfile import configs_directory, expand_flagfiles, find_preset, in_parts, without
 from seed_rl.flags.settings import ALGORITHM, DEFAULT, FLAG, PRESET, Settings, check_choices
@@ -45,8 +47,7 @@ DEFAULT_ENVIRONMENT, DEFAULT_AGENT = "atari", "vtrace"
 
 _CHOICES = {True: "--environment=NAME and --agent=NAME", False: "--environment=NAME"}
 _MORE = {key: f"\nWith {flags}, help also prints their flags." for key, flags in _CHOICES.items()}
-_SIZES = ("num_actors", "env_batch_size")
-_POSITIONAL = ("environment", "agent", *_SIZES)
+_POSITIONAL = ("environment", "agent", "num_actors", "env_batch_size")
 # Sizes that depend on the number of environments.
 _FITTED = ("num_eval_envs", "num_env_groups", "batch_size")
 _NOTHING_CHOSEN = (
@@ -101,61 +102,216 @@ def resolve(
     args = name_positional(argv[1:], _POSITIONAL if launching else _POSITIONAL[: 2 if with_agent else 1])
     parts = in_parts(args)
     expanded = [arg for _, lines in parts for arg in lines]
-    environment, name, own = _names(expanded, launching, is_complete=expanded != args)
-    has_file = own is not None or expanded != args
-    check_choices(environment, name)
+    is_bare, helps = expanded == args, asks_help(expanded)
+    environment, name, file = _names(expanded, launching, is_bare, needs_both=with_agent and not helps)
     agent = (algorithms.base(name) if launching and name else name) if with_agent else None
-    layers = _Layers(environment, agent, options, leave_out or {}, elsewhere, with_agent, bool(launching))
-    if launching and environment and not has_file:
-        layers.start(environment, name or "", args, launching)
-    if own:
-        layers.take_settings(own)
-    if asks_help(expanded):
-        is_all = None not in ((environment, agent) if with_agent else (environment,))
-        end_with_help(description, layers.flag_values, expanded, "" if is_all else _MORE[with_agent])
-    if with_agent:
-        _check_chosen(environment, agent)
-    layers.take_arguments(parts)
-    if own:
-        return layers.settings()
+    line = _CommandLine(with_agent, launching is not None, option_names(*elsewhere), helps)
+    settings = line.define(environment, agent, options, leave_out or {}, file)
+    layers = [(path or FLAG, line.parse(lines, is_file=bool(path))) for path, lines in parts]
+    given = {flag: value for _, values in layers for flag, value in values.items()}
+    if launching and environment and is_bare:
+        settings = _small(settings, str(name), line, given, launching)
+    settings = _over(settings, layers)
+    if helps:
+        for flag in settings.values.keys() & set(line.flag_values):
+            line.flag_values[flag].value = settings.values[flag]
+        more = "" if environment and (agent or not with_agent) else _MORE[with_agent]
+        end_with_help(description, line.flag_values, expanded, more)
+    if file:
+        return settings
     if agent:
-        layers.fit(launching.tell if launching and not has_file else lambda note: None)
-    settings = layers.settings()
-    if not launching:
-        return _with_seed_of_run(settings)
-    settings = _with_logdir(settings, name or "")
-    if launching.resumes:
+        settings = _fitted(settings, given, launching.tell if launching and is_bare else lambda note: None)
+    if launching:
+        settings = _with_logdir(settings, str(name))
+    if not launching or launching.resumes:
         settings = _with_seed_of_run(settings)
-    if layers.flag_values["explain"].value:
-        help.write(_explained(layers.flag_values, settings))
+    settings = settings.of_environment()
+    if launching and line.flag_values["explain"].value:
+        write(_explained(line.flag_values, settings))
         raise SystemExit(0)
     return settings
 
 
 def _names(
-    expanded: Sequence[str], launching: Launching | None, is_complete: bool
+    expanded: Sequence[str], launching: Launching | None, is_bare: bool, needs_both: bool
 ) -> tuple[str | None, str | None, Settings | None]:
-    """The environment and the agent of a command line, and a launcher's settings that it names.
+    """The environment and the agent of a command line, which exist, and a launcher's settings if it has them.
 
     A launcher has defaults for both; for the environment, unless flagfiles make the command line complete.
     """
     named = scan(expanded, ("environment", "agent", "settings"))
-    environment, name = named["environment"], named["agent"]
+    environment, name, file = named["environment"], named["agent"], None
     if launching:
-        return environment or (None if is_complete else DEFAULT_ENVIRONMENT), name or DEFAULT_AGENT, None
-    if not named["settings"]:
-        return environment, name, None
-    own = Settings.read_file(named["settings"])
-    return environment or own.environment or None, name or own.agent, own
-
-
-def _check_chosen(environment: str | None, agent: str | None) -> None:
-    for kind, chosen, valid in (
+        environment, name = environment or (DEFAULT_ENVIRONMENT if is_bare else None), name or DEFAULT_AGENT
+    elif named["settings"]:
+        file = Settings.read_file(named["settings"])
+        environment, name = file.environment or None, file.agent
+    check_choices(environment, name)
+    for kind, choice, valid in (
         ("environment", environment, environments.names()),
-        ("agent", agent, algorithms.choices()),
+        ("agent", name, algorithms.choices()),
     ):
-        if chosen is None:
+        if needs_both and choice is None:
             raise UsageError(f"No {kind} is chosen; add --{kind}=NAME ({', '.join(valid)}).")
+    return environment, name, file
+
+
+class _CommandLine:
+    """Flags of a command.
+
+    Attributes:
+      flag_values: the flags; where they are present, their values are those that were parsed last.
+      helps: whether it asks for help, so that mistakes are ignored.
+    """
+
+    def __init__(self, with_agent: bool, launches: bool, elsewhere: set[str], helps: bool):
+        """Defines general flags. `elsewhere` are flags of other commands."""
+        self.flag_values = flags.FlagValues()
+        define_general(self.flag_values, with_agent, launches)
+        self.helps, self._elsewhere, self._chosen = helps, elsewhere, ""
+
+    def define(
+        self,
+        environment: str | None,
+        agent: str | None,
+        options: Sequence[type[Options]],
+        leave_out: Mapping[type[Options], Collection[str]],
+        file: Settings | None,
+    ) -> Settings:
+        """Defines the flags of classes, the environment and the agent; returns the settings without a line.
+
+        Those of a launcher's file take the place of defaults, and its environment's get no flags.
+
+        Raises:
+          UsageError: a value in the file is of another type than its option.
+        """
+        general = set(self.flag_values)
+        with usage_errors():
+            suite_class = environments.suite(environment).config_class if environment and not file else None
+            agent_class = algorithms.config_class(agent) if agent else None
+            for config_class in filter(None, (*options, suite_class, agent_class)):
+                define_options(config_class, self.flag_values, leave_out.get(config_class, ()))
+                config_class.check_types(file.values if file else {})
+        chosen = {"environment": environment, "agent": agent}
+        self._chosen = " and ".join(f"{kind} {name}" for kind, name in chosen.items() if name)
+        values = {name: self.flag_values[name].value for name in self.flag_values if name not in general}
+        if file:
+            return dataclasses.replace(file, agent=agent, values={**values, **file.values})
+        settings = Settings(environment or "", agent, values, dict.fromkeys(values, DEFAULT))
+        return _over(
+            settings, [(ALGORITHM, agent_class.shared_defaults(environment or "") if agent_class else {})]
+        )
+
+    def parse(self, lines: Sequence[str], is_file: bool = False) -> dict[str, Any]:
+        """The values that arguments give. Lines of a file for flags of other commands are skipped.
+
+        Raises:
+          UsageError: they are not flags of this command, or not valid.
+        """
+        for name in self.flag_values:
+            self.flag_values[name].present = 0
+        lines = without(lines, self._elsewhere - set(self.flag_values)) if is_file else lines
+        with contextlib.suppress(UsageError) if self.helps else contextlib.nullcontext():
+            rest = parse_flags(lines, self.flag_values, self._chosen, known_only=self.helps)
+            if rest and not self.helps:
+                raise UsageError(f"The argument {rest[0]!r} is not a flag; flags are written --name=value.")
+        found = (self.flag_values[name] for name in self.flag_values)
+        return {flag.name: flag.value for flag in found if flag.present}
+
+
+def _over(settings: Settings, layers: Iterable[tuple[str, Mapping[str, Any]]]) -> Settings:
+    """The settings with layers over them, from the lowest: origins, and values of those that exist here."""
+    for origin, values in layers:
+        known = {name: value for name, value in values.items() if name in settings.values}
+        settings = settings.replaced(origin, **known)
+    return settings
+
+
+def _small(
+    settings: Settings,
+    name: str,
+    line: _CommandLine,
+    given: Mapping[str, Any],
+    launching: Launching,
+) -> Settings:
+    """The settings with the preset for an environment and an agent or variant, or else computed defaults.
+
+    `given` are the values on the command line, which they do not have yet.
+
+    Raises:
+      UsageError: the environment cannot be made, or the agent cannot act in it.
+    """
+    environment, own = settings.environment, [(FLAG, given)]
+    if not {"environment", "game", "total_environment_frames"} & given.keys():
+        launching.tell(_NOTHING_CHOSEN)
+    preset = find_preset(launching.configs or configs_directory(), environment, name, given.get("game"))
+    if preset:
+        origin = f"{PRESET}{preset.parent.name}/{preset.name}"
+        lines = expand_flagfiles([f"--flagfile={preset}"])
+        small = _over(settings, [(origin, line.parse(lines, is_file=True))])
+        if line.helps or not _is_for_others(small, _over(small, own), launching.probed):
+            return small
+    config_class, agent_class = environments.suite(environment).config_class, settings.agent_class
+    assert agent_class is not None
+    settings = _over(settings, [("environment", config_class.easier)])
+    try:
+        with usage_errors():
+            config = _over(settings, own).environment_config()
+            probed = launching.probed or found(*probe([(environment, config.to_dict())]))
+    except UsageError:
+        if line.helps:  # It needs no environment.
+            return settings
+        raise
+    kind = kind_of(probed.spec)
+    if needed := agent_class.refusal(kind.action):
+        able = [a for a in algorithms.names() if not algorithms.config_class(a).refusal(kind.action)]
+        raise UsageError(
+            f"--agent={settings.agent} needs {needed}, and {environment} has {kind.action} actions; "
+            f"choose one of: {', '.join(able)}."
+        )
+    launching.tell(f"no preset for {environment} {name}: defaults for {kind}; add --help to see them.")
+    sizes = (given.get("num_actors"), given.get("env_batch_size"))
+    return _over(settings, [(str(kind), defaults.of_agent(name, kind, *sizes, "network" in given))])
+
+
+def _is_for_others(preset: Settings, mine: Settings, probed: Probed | None) -> bool:
+    """Whether the game of a preset has observations or actions of another kind than the chosen one.
+
+    Games of gym have nothing in common; somebody's own may be any of them.
+
+    Raises:
+      UsageError: the chosen game's environment cannot be made.
+    """
+    if preset.values.get("game") == mine.values.get("game"):
+        return False
+    both = (preset, mine) if probed is None else (preset,)
+    theirs, *ours = probe([(line.environment, line.environment_config().to_dict()) for line in both])
+    with usage_errors():
+        mine_probed = probed or found(ours[0])
+    return isinstance(theirs, Probed) and kind_of(theirs.spec)[:2] != kind_of(mine_probed.spec)[:2]
+
+
+def _fitted(settings: Settings, given: Collection[str], tell: Callable[[str], object]) -> Settings:
+    """The settings with sizes that fit the number of environments, but those that are `given`."""
+    values = settings.values
+    per_actor = values.get("env_batch_size") or 1
+    num_envs = values["num_actors"] * per_actor if values.get("num_actors") else values.get("num_envs") or 0
+    for name in _FITTED if num_envs else ():
+        if name in given or name not in values:
+            continue
+        old = values[name]
+        if name == "num_eval_envs":
+            new = min(old, num_envs // 2)
+        elif name == "num_env_groups":
+            new = math.gcd(old, per_actor)
+        else:
+            num_learners = values.get("num_learners") or 1 + values.get("learner_hosts", "").count(",")
+            num_training = num_envs - settings.values.get("num_eval_envs", 0)
+            new = defaults.fitting_batch_size(str(settings.agent), num_training, old, num_learners)
+        if new != old:
+            settings = settings.replaced(f"fitted to {num_envs} environments", **{name: new})
+            tell(f"--{name}={new} and not {old}, to fit {num_envs} environments.")
+    return settings
 
 
 def _with_logdir(settings: Settings, choice: str) -> Settings:
@@ -171,165 +327,6 @@ def default_logdir(*parts: str | None, seed: int | None = None) -> Path:
     """By default, runs/ENVIRONMENT_AGENT_GAME_seedN, without what is None: the game, or a seed not given."""
     name = "_".join(str(part) for part in (*parts, None if seed is None else f"seed{seed}") if part)
     return Path(f"runs/{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}")
-
-
-class _Layers:
-    """Flags and the origins of their values, while layers are laid over one another.
-
-    Attributes:
-      flag_values: the flags.
-    """
-
-    def __init__(
-        self,
-        environment: str | None,
-        agent: str | None,
-        options: Sequence[type[Options]],
-        leave_out: Mapping[type[Options], Collection[str]],
-        elsewhere: Sequence[type[Options]],
-        with_agent: bool,
-        launches: bool,
-    ):
-        """Defines the flags of these classes, the environment and the agent, with the agent's defaults."""
-        self.flag_values = flags.FlagValues()
-        self._environment, self._agent = environment, agent
-        self._origins: dict[str, str] = {}
-        define_general(self.flag_values, with_agent, launches)
-        self._general, self._given = set(self.flag_values), set[str]()
-        with usage_errors():
-            self._environment_class = environments.suite(environment).config_class if environment else None
-            self._agent_class = agent_class = algorithms.config_class(agent) if agent else None
-        self._classes = [kind for kind in (*options, self._environment_class, agent_class) if kind]
-        for config_class in self._classes:
-            define_options(config_class, self.flag_values, leave_out.get(config_class, ()))
-        if agent_class is not None:
-            self._set(ALGORITHM, agent_class.shared_defaults(environment or ""))
-        self._skipped = option_names(*elsewhere) - set(self.flag_values)
-
-    def start(self, environment: str, name: str, args: Sequence[str], launching: Launching) -> None:
-        """Lays down the preset for an environment and an agent or variant, or else computed defaults."""
-        if not any(scan(args, ("environment", "game", "total_environment_frames")).values()):
-            launching.tell(_NOTHING_CHOSEN)
-        self._check_count(args)
-        chosen = [f"--environment={environment}", *args]
-        game = scan(args, ("game",))["game"]
-        preset = find_preset(launching.configs or configs_directory(), environment, name, game)
-        lines = expand_flagfiles([f"--flagfile={preset}"]) if preset else []
-        if preset and not _is_for_others(lines, chosen, launching.probed):
-            self._parse(f"{PRESET}{preset.parent.name}/{preset.name}", without(lines, self._skipped))
-            return
-        assert self._environment_class is not None and self._agent_class is not None
-        easier = self._environment_class.easier
-        self._set("environment", easier)
-        try:
-            with usage_errors():
-                config = scan_environment(chosen, easier)
-                probed = launching.probed or found(*probe([(environment, config)]))
-        except UsageError:
-            if asks_help(args):  # It needs no environment.
-                return
-            raise
-        kind = kind_of(probed.spec)
-        if needed := self._agent_class.refusal(kind.action):
-            able = [a for a in algorithms.names() if not algorithms.config_class(a).refusal(kind.action)]
-            raise UsageError(
-                f"--agent={self._agent} needs {needed}, and {environment} has {kind.action} actions; "
-                f"choose one of: {', '.join(able)}."
-            )
-        launching.tell(f"no preset for {environment} {name}: defaults for {kind}; add --help to see them.")
-        sizes = {size: whole_number(text) for size, text in scan(args, _SIZES).items()}
-        has_network = scan(args, ("network",))["network"] is not None
-        self._set(str(kind), defaults.of_agent(name, kind, has_network=has_network, **sizes))
-
-    def take_settings(self, own: Settings) -> None:
-        """Lays down what a launcher has resolved (UsageError: a value is of another type than its option)."""
-        with usage_errors():
-            for config_class in self._classes:
-                config_class.check_types(own.values)
-        for name in own.values.keys() & set(self.flag_values):
-            self._set(own.origins.get(name, DEFAULT), {name: own.values[name]})
-
-    def take_arguments(self, parts: Sequence[tuple[str, list[str]]]) -> None:
-        """Lays down the command line. Lines in its flagfiles for flags of other commands are skipped."""
-        for path, lines in parts:
-            self._given |= self._parse(path or FLAG, without(lines, self._skipped) if path else lines)
-
-    def fit(self, tell: Callable[[str], object]) -> None:
-        """Makes sizes fit the number of environments, unless the command line has them."""
-        values: dict[str, Any] = {name: self.flag_values[name].value for name in self.flag_values}
-        per_actor = values.get("env_batch_size") or 1
-        num_envs = (
-            values["num_actors"] * per_actor if values.get("num_actors") else values.get("num_envs") or 0
-        )
-        free = [name for name in _FITTED if name in values and name not in self._given]
-        for name in free if num_envs else ():
-            old = values[name]
-            if name == "num_eval_envs":
-                new = min(old, num_envs // 2)
-            elif name == "num_env_groups":
-                new = math.gcd(old, per_actor)
-            else:
-                num_learners = values.get("num_learners") or 1 + values.get("learner_hosts", "").count(",")
-                num_training = num_envs - values.get("num_eval_envs", 0)
-                new = defaults.fitting_batch_size(str(self._agent), num_training, old, num_learners)
-            values[name] = new
-            if new != old:
-                self._set(f"fitted to {num_envs} environments", {name: new})
-                tell(f"--{name}={new} and not {old}, to fit {num_envs} environments.")
-
-    def settings(self) -> Settings:
-        """The settings as they are now."""
-        names = [name for name in self.flag_values if name not in self._general]
-        values = {name: self.flag_values[name].value for name in names}
-        origins = {name: self._origins.get(name, DEFAULT) for name in names}
-        return Settings(self._environment or "", self._agent, values, origins)
-
-    def _set(self, origin: str, values: Mapping[str, Any]) -> None:
-        for name in values.keys() & set(self.flag_values):
-            self.flag_values[name].value = values[name]
-            self._origins[name] = origin
-
-    def _parse(self, origin: str, args: Sequence[str]) -> set[str]:
-        """Lays down arguments, which must be flags; returns the names of these."""
-        for name in self.flag_values:
-            self.flag_values[name].present = 0
-        chosen = f"environment {self._environment}" if self._environment else ""
-        rest = parse_flags(
-            args, self.flag_values, f"{chosen} and agent {self._agent}" if self._agent else chosen
-        )
-        if rest:
-            raise UsageError(f"The argument {rest[0]!r} is not a flag; flags are written --name=value.")
-        found = {name for name in self.flag_values if self.flag_values[name].present}
-        self._origins |= dict.fromkeys(found, origin)
-        return found
-
-    def _check_count(self, args: Sequence[str]) -> None:
-        """Refuses a game in the place of the number of actors (UsageError)."""
-        count = scan(args, ("num_actors",))["num_actors"]
-        if count is not None and whole_number(count) is None and "game" in self.flag_values:
-            raise UsageError(
-                f"--num_actors={count} is not valid; it must be a whole number, and a game is written "
-                f"--game={count}."
-            )
-
-
-def _is_for_others(lines: Sequence[str], chosen: Sequence[str], probed: Probed | None) -> bool:
-    """Whether the game of a preset, by its lines, has observations or actions of another kind than here.
-
-    Games of gym have nothing in common; somebody's own may be any of them.
-
-    Raises:
-      UsageError: the chosen game's environment cannot be made.
-    """
-    here = [*lines, *chosen]
-    if scan(lines, ("game",)) == scan(here, ("game",)) or asks_help(chosen):
-        return False
-    environment = scan(here, ("environment",))["environment"] or ""
-    configs = [scan_environment(lines), *(() if probed else (scan_environment(here),))]
-    theirs, *ours = probe([(environment, config) for config in configs])
-    with usage_errors():
-        mine = probed or found(ours[0])
-    return isinstance(theirs, Probed) and kind_of(theirs.spec)[:2] != kind_of(mine.spec)[:2]
 
 
 def _with_seed_of_run(settings: Settings) -> Settings:
@@ -359,14 +356,11 @@ def _explained(flag_values: flags.FlagValues, settings: Settings) -> list[str]:
     """The value of each option and its origin, in paragraphs."""
     paragraphs = []
     for heading, found_flags in flag_values.flags_by_module_dict().items():
-        lines = []
-        for flag in found_flags:
-            if flag.name in settings.values:
-                value = settings.values[flag.name]
-                text = str(value).lower() if isinstance(value, bool | None) else str(value)
-                lines.append(
-                    f"  --{flag.name}={text:<{max(1, 50 - len(flag.name))}} {settings.origins[flag.name]}"
-                )
-        if lines:
-            paragraphs.append("\n".join([f"{heading}:", *lines, ""]))
+        lines = [f"{heading}:"]
+        for name in (flag.name for flag in found_flags if flag.name in settings.values):
+            value = settings.values[name]
+            text = str(value).lower() if isinstance(value, bool | None) else str(value)
+            lines.append(f"  --{name}={text:<{max(1, 50 - len(name))}} {settings.origins[name]}")
+        if lines[1:]:
+            paragraphs.append("\n".join([*lines, ""]))
     return paragraphs

@@ -5,7 +5,7 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,10 @@ from seed_rl.algorithms import registry as algorithms
 from seed_rl.algorithms.options import AlgorithmOptions
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig, nearest
-from seed_rl.environments.suites.atari import find_game
-from seed_rl.environments.suites.classic import find_id
-from seed_rl.environments.suites.envpool import find_own_id
 from seed_rl.files import read_json
-from seed_rl.flags.definitions import OptionsT, option_names
+from seed_rl.flags.definitions import OptionsT, read_options
 from seed_rl.flags.errors import UsageError
-from seed_rl.options import Options
+from seed_rl.loading import load
 
 # Origins of defaults: the option's own, and the algorithm's for the chosen environment.
 DEFAULT, ALGORITHM = "default", "algorithm"
@@ -31,22 +28,25 @@ PRESET = "preset "  # And its name.
 class Settings:
     """The value of every option of a command, by the option's name.
 
+    A learner imports no suite of environments, so all that it needs of one is here as JSON values.
+
     Attributes:
       environment: name of the environment suite; empty if an actor leaves it to its learner.
       agent: name of the agent; None for a command that takes none.
       values: values as JSON has them.
       origins: where each value comes from, in words.
+      environment_settings: all settings of the suite, validated, in the form that it gives them.
+      environment_before: what these were in runs from before they existed.
+      environment_code: the names of those that name code to import.
     """
 
     environment: str
     agent: str | None
     values: Mapping[str, Any]
     origins: Mapping[str, str]
-
-    @property
-    def environment_class(self) -> type[EnvironmentConfig] | None:
-        """The suite's options; None if there is no suite."""
-        return environments.suite(self.environment).config_class if self.environment else None
+    environment_settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    environment_before: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    environment_code: Sequence[str] = ()
 
     @property
     def agent_class(self) -> type[AlgorithmOptions] | None:
@@ -59,23 +59,14 @@ class Settings:
         return next((o.removeprefix(PRESET) for o in self.origins.values() if o.startswith(PRESET)), None)
 
     def read(self, config_class: type[OptionsT], **fixed: Any) -> OptionsT:
-        """The validated options of a class; `fixed` values take precedence.
-
-        Raises:
-          UsageError: an invalid value.
-        """
-        values = {name: self.values[name] for name in option_names(config_class) & self.values.keys()}
-        try:
-            return config_class.of(**{**values, **fixed})
-        except ValueError as error:
-            raise UsageError(str(error)) from error
+        """The validated options of a class; `fixed` values take precedence (UsageError)."""
+        return read_options(config_class, {**self.values, **fixed})
 
     def environment_config(self) -> EnvironmentConfig:
-        """The chosen environment's options, validated (UsageError)."""
-        assert self.environment_class is not None
-        return self.read(self.environment_class)
+        """The chosen environment's options, validated (UsageError). Imports the suite."""
+        return self.read(environments.suite(self.environment).config_class)
 
-    def agent_config(self) -> Options:
+    def agent_config(self) -> AlgorithmOptions:
         """The chosen agent's options, validated (UsageError)."""
         assert self.agent_class is not None
         return self.read(self.agent_class)
@@ -89,18 +80,27 @@ class Settings:
         return {name: origin for name, origin in self.origins.items() if self.is_chosen(name)}
 
     def chosen_environment(self) -> dict[str, Any]:
-        """The environment and its options that were chosen; JSON values, validated (UsageError)."""
-        if self.environment_class is None:
-            return {}
-        settings = self.environment_config().to_dict()
-        return {"environment": self.environment} | {
-            name: value for name, value in settings.items() if self.is_chosen(name)
-        }
+        """The environment and its options that were chosen; JSON values."""
+        chosen = {name: value for name, value in self.environment_settings.items() if self.is_chosen(name)}
+        return {"environment": self.environment, **chosen} if self.environment else {}
 
     def replaced(self, origin: str, **values: Any) -> "Settings":
         """The settings with these values in the place of others."""
         origins = {**self.origins, **dict.fromkeys(values, origin)}
         return dataclasses.replace(self, values={**self.values, **values}, origins=origins)
+
+    def of_environment(self) -> "Settings":
+        """The settings with the environment's, if one is chosen, as its suite validates them (UsageError)."""
+        if not self.environment:
+            return self
+        config = self.environment_config()
+        own, before = config.to_dict(), {**config.defaults(), **config.before}
+        return dataclasses.replace(
+            self,
+            environment_settings=own,
+            environment_before=before,
+            environment_code=config.named_code(own),
+        )
 
     def to_json(self) -> str:
         """The contents of a file for `read_file`."""
@@ -115,7 +115,7 @@ class Settings:
         """
         try:
             settings = cls(**read_json(Path(path)))
-            if not (isinstance(settings.values, dict) and isinstance(settings.origins, dict)):
+            if not all(isinstance(part, dict) for part in (settings.values, settings.origins)):
                 raise ValueError("it has no values by name")
             check_choices(settings.environment or None, settings.agent)
             return settings
@@ -123,11 +123,11 @@ class Settings:
             raise UsageError(f"--settings={path} cannot be read ({error}); name a launcher's file.") from None
 
 
-# The environments whose games have names of other libraries.
-_GAMES: dict[str, Callable[[str], str | None]] = {
-    "atari": find_game,
-    "envpool": find_own_id,
-    "gym": find_id,
+# The environments whose games have names of other libraries, and the functions that find these.
+_GAMES = {
+    "atari": "seed_rl.environments.suites.atari:find_game",
+    "envpool": "seed_rl.environments.suites.envpool:find_own_id",
+    "gym": "seed_rl.environments.suites.classic:find_id",
 }
 
 # Families of environments, and an example of each in the environment that has it.
@@ -153,33 +153,24 @@ def check_choices(environment: str | None, agent: str | None) -> None:
     Raises:
       UsageError: there is no such environment or agent; the message has the command that was likely meant.
     """
-    agents = algorithms.choices()
-    if environment is None or environment in environments.names():
-        return
-    if environment in agents and agent in environments.names():
-        raise UsageError(
-            f"--environment={environment} is not valid: the environment comes first, then the agent; write "
-            f"{agent} {environment}."
-        )
+    names = environments.names()
+    if environment is not None and environment not in names:
+        raise UsageError(f"--environment={environment} is not valid{_meant(environment, agent, names)}.")
+
+
+def _meant(environment: str, agent: str | None, names: Sequence[str]) -> str:
+    """End of the sentence that refuses an environment."""
+    agents, valid = algorithms.choices(), ", ".join(names)
+    if environment in agents and agent in names:
+        return f": the environment comes first, then the agent; write {agent} {environment}"
     if environment in agents:
-        raise UsageError(
-            f"--environment={environment} is not valid: it is an agent, which comes second; write "
-            f"ENVIRONMENT {environment}, with one of: {', '.join(environments.names())}."
-        )
+        return f": it is an agent, which comes second; write ENVIRONMENT {environment}, with one of: {valid}"
+    agent = agent if agent in agents else "AGENT"
     if found := FAMILIES.get(environment.lower().replace("-", "_")):
         suite, example = found
-        raise UsageError(
-            f"--environment={environment} is not valid: it is part of {suite}; write {suite} "
-            f"{agent if agent in agents else 'AGENT'} --game={example}, for instance."
-        )
+        return f": it is part of {suite}; write {suite} {agent} --game={example}, for instance"
     for suite, find in _GAMES.items():
-        if game := find(environment):
-            raise UsageError(
-                f"--environment={environment} is not valid: it is a game of {suite}; write {suite} "
-                f"{agent if agent in agents else 'AGENT'} --game={game}."
-            )
-    close = nearest(environment, environments.names(), count=1)
-    guess = f"did you mean {close[0]}? Choose" if close else "choose"
-    raise UsageError(
-        f"--environment={environment} is not valid; {guess} one of: {', '.join(environments.names())}."
-    )
+        if game := load(find)(environment):
+            return f": it is a game of {suite}; write {suite} {agent} --game={game}"
+    close = nearest(environment, names, count=1)
+    return f"; {f'did you mean {close[0]}? Choose' if close else 'choose'} one of: {valid}"

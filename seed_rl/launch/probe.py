@@ -6,18 +6,16 @@ ends with that process.
 
 import base64
 import contextlib
-import json
 import os
 import pickle
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from seed_rl.environments import registry as environments
-from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.environments.failures import FailureConfig, own_traceback
 from seed_rl.environments.making import Probed, ProbeError, examine
 from seed_rl.launch.child import ACTOR_ENV, Child
@@ -35,30 +33,37 @@ class Probe:
 
     def __init__(
         self,
-        requests: Sequence[tuple[str, EnvironmentConfig]],
+        requests: Sequence[tuple[str, Mapping[str, Any]]],
         tolerance: FailureConfig = FailureConfig(),  # noqa: B008 (immutable)
+        resolving: Callable[[], Any] | None = None,
     ):
-        """Starts to make one environment for each suite's name and its settings."""
+        """Starts to make one environment for each suite's name and its settings.
+
+        `resolving` is called there before, and has the first answer: `flags.settings.Settings`, whose
+        environment is made as well.
+        """
         self._timeout_secs = tolerance.env_step_timeout_secs
-        self._size = len(requests)
-        wanted = json.dumps([tolerance.to_dict(), *((name, config.to_dict()) for name, config in requests)])
+        self._size = len(requests) + (2 if resolving else 0)
+        wanted = base64.b64encode(pickle.dumps((requests, tolerance, resolving))).decode()
         self._directory = tempfile.TemporaryDirectory(prefix="seed_rl_")
         command = [sys.executable, "-m", "seed_rl.launch.probe", wanted]
         log = Path(self._directory.name) / "output"
         self._child = Child("the process that makes an environment", command, log, ACTOR_ENV)
         self._child.start()
 
-    def answers(self, stopping: Callable[[], bool] = lambda: False) -> list[Probed | ProbeError]:
-        """The answer for each environment; waits for it, but no longer than until `stopping`.
+    def answers(self, stopping: Callable[[], bool] = lambda: False, most: int | None = None) -> list[Any]:
+        """The answers, or the first `most`; waits for them, but no longer than until `stopping`.
 
-        Those that are missing, because the process has ended or takes too long, are errors.
+        They are `Probed` for each environment. Those that are missing, because the process has ended or takes
+        too long, are errors (`ProbeError`).
         """
+        size = self._size if most is None else most
         wait_secs = self._timeout_secs + _SPARE_SECS if self._timeout_secs else float("inf")
         problem = ""
-        while not problem and len(self._child.reports()) < self._size:
+        while not problem and len(self._child.reports()) < size:
             if stopping():
                 problem = "The environment was not made, since this process was asked to stop."
-            elif (code := self._child.poll()) is not None and len(self._child.reports()) < self._size:
+            elif (code := self._child.poll()) is not None and len(self._child.reports()) < size:
                 why = self._child.last_line() or "it printed nothing"
                 problem = f"The environment ended its process while it was made (exit code {code}; {why})."
             elif self._child.seconds > wait_secs:
@@ -69,7 +74,7 @@ class Probe:
             else:
                 time.sleep(_POLL_SECS)
         made = [pickle.loads(base64.b64decode(line)) for line in self._child.reports()]
-        return made + [ProbeError(problem)] * (self._size - len(made))
+        return (made + [ProbeError(problem)] * (size - len(made)))[:size]
 
     def warn(self) -> None:
         """Repeats the warnings of ours that making the environments has caused."""
@@ -84,13 +89,13 @@ class Probe:
         self._directory.cleanup()
 
 
-def probe(requests: Sequence[tuple[str, EnvironmentConfig]]) -> list[Probed | ProbeError]:
+def probe(requests: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Probed | ProbeError]:
     """The answers of a `Probe`."""
     with contextlib.closing(Probe(requests)) as process:
         return process.answers()
 
 
-def found(answer: Probed | ProbeError) -> Probed:
+def found(answer: Any) -> Any:
     """The facts in an answer.
 
     Raises:
@@ -103,19 +108,35 @@ def found(answer: Probed | ProbeError) -> Probed:
 
 def _main(argv: list[str]) -> NoReturn:
     """Makes the environments and reports them."""
-    tolerance, *requests = json.loads(argv[1])
+    requests, tolerance, resolving = pickle.loads(base64.b64decode(argv[1]))
+    for answer in _answered(requests, tolerance, resolving):
+        report_to_launcher(base64.b64encode(pickle.dumps(answer)))
+    sys.stderr.flush()
+    os._exit(0)  # Threads and exit handlers of environments do not matter.
+
+
+def _answered(
+    requests: Sequence[tuple[str, Mapping[str, Any]]],
+    tolerance: FailureConfig,
+    resolving: Callable[[], Any] | None,
+) -> Iterator[Any]:
+    if resolving:
+        try:
+            settings = resolving()
+        except (ValueError, ImportError) as error:
+            yield ProbeError(str(error))
+            return
+        yield settings
+        requests = [(settings.environment, settings.environment_settings), *requests]
     for name, settings in requests:
-        answer: Probed | ProbeError
         try:
             suite = environments.suite(name)
-            answer = examine(suite, suite.config_class.of(**settings), _SEED, FailureConfig.of(**tolerance))
+            yield examine(suite, suite.config_class.of(**settings), _SEED, tolerance)
         except (ValueError, ImportError) as error:
             answer = ProbeError(str(error))
             if error.__cause__ and (shown := own_traceback(error.__cause__)):
                 answer.add_note("".join(shown.format()))
-        report_to_launcher(base64.b64encode(pickle.dumps(answer)))
-    sys.stderr.flush()
-    os._exit(0)  # Threads and exit handlers of environments do not matter.
+            yield answer
 
 
 if __name__ == "__main__":

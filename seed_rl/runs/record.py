@@ -7,7 +7,7 @@ import importlib.metadata
 import json
 import platform
 import subprocess
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,7 @@ import seed_rl
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.algorithms.options import AlgorithmOptions
 from seed_rl.environments import registry as environments
-from seed_rl.environments.base import EnvironmentConfig
-from seed_rl.environments.suites.classic import PICKLE
+from seed_rl.environments.base import PICKLE, EnvironmentConfig
 from seed_rl.files import read_json, write_atomically
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.messages import say
@@ -100,20 +99,25 @@ class RunRecord:
 
 
 def run_identity(
-    environment: str, environment_config: Options, agent: str | None, agent_config: Options
+    environment: str, its: Options | Mapping[str, Any], agent: str | None, agent_config: Options
 ) -> dict[str, Any]:
-    """Identity of a run, which must not change: environment, agent, and the settings of its network."""
+    """Identity of a run, which must not change: environment, agent, and the settings of its network.
+
+    `its` are the environment's settings.
+    """
     settings, network = agent_config.to_dict(), _network_options(type(agent_config))
+    of_environment = its.to_dict() if isinstance(its, Options) else dict(its)
     return {
-        "environment": {"name": environment, "settings": environment_config.to_dict()},
+        "environment": {"name": environment, "settings": of_environment},
         "agent": {"name": agent, "network": _picked(settings, network)},
     }
 
 
-def check(logdir: str, mine: dict[str, Any]) -> None:
+def check(logdir: str, mine: dict[str, Any], before: Mapping[str, Any] | None = None) -> None:
     """Refuses a directory that belongs to another run than that of `mine` (`run_identity`); changes nothing.
 
-    A setting that is missing from the record because it is newer than the run has its default.
+    A setting that is missing from the record because it is newer than the run has its default. `before` are
+    those of the environment, so that its suite is not imported; see `completed`.
 
     Raises:
       ValueError: the path is a file or cannot be printed, its checkpoints are elsewhere, its run has no
@@ -135,7 +139,7 @@ def check(logdir: str, mine: dict[str, Any]) -> None:
         if run.checkpoints.path.exists() or run.metrics.exists():
             raise ValueError(f"--logdir={logdir} holds a run without {run.record.name}; use another.")
         return
-    recorded = read(logdir)
+    recorded = read(logdir, before)
     found = differences(recorded.identity, mine)
     if found:
         function = "its environments are of another function"
@@ -167,8 +171,8 @@ def is_directory(logdir: Path) -> bool:
     return is_there
 
 
-def read(logdir: str) -> RunRecord:
-    """The record of a run, with defaults for settings that are newer than the run.
+def read(logdir: str, before: Mapping[str, Any] | None = None) -> RunRecord:
+    """The record of a run, with defaults for settings that are newer than the run; see `completed`.
 
     Raises:
       ValueError: it is not a run directory, or its record cannot be read; the message is one sentence.
@@ -184,7 +188,7 @@ def read(logdir: str) -> RunRecord:
         what = missing if path.is_dir() else "is not a directory"
         raise ValueError(f"{logdir} {what}; name the --logdir of a run.")
     try:
-        content = completed(read_json(file))
+        content = completed(read_json(file), before)
         identity, settings = content["identity"], content["settings"]
         of_environment = identity["environment"]["settings"]
         kind, _, function = str(of_environment.get("game")).partition(":")
@@ -193,7 +197,7 @@ def read(logdir: str) -> RunRecord:
             of_environment["game"] = f"{PICKLE}:{here}"
         about = dict(content["versions"]), str(content.get("processor", ""))
         run = RunRecord(path, identity, settings["agent"], settings["learner"], *about)
-        _check_types(run)
+        _check_types(run, imports=before is None)
         return run
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         why = f"it has no {error}" if isinstance(error, KeyError) else error
@@ -202,7 +206,7 @@ def read(logdir: str) -> RunRecord:
         ) from None
 
 
-def _check_types(run: RunRecord) -> None:
+def _check_types(run: RunRecord, imports: bool) -> None:
     """Raises ValueError or TypeError unless everything is of the type that this version writes."""
     groups = (run.environment_settings, run.agent_settings, run.learner_settings)
     if not all(isinstance(settings, dict) for settings in groups):
@@ -211,7 +215,7 @@ def _check_types(run: RunRecord) -> None:
     if not all(isinstance(name, str) and name.isprintable() for name in names):
         raise ValueError("its names are not text that can be printed")
     LearnerConfig.check_types(run.learner_settings)
-    if run.environment in environments.names():
+    if imports and run.environment in environments.names():
         environments.suite(run.environment).config_class.check_types(run.environment_settings)
     if run.agent in algorithms.names():
         algorithms.config_class(run.agent).check_types(run.agent_settings)
@@ -229,11 +233,12 @@ def differences(recorded: Any, mine: Any, name: str = "") -> list[str]:
     return [] if recorded == mine else [f"{name}: {recorded} there, {mine} now"]
 
 
-def completed(content: Any) -> Any:
+def completed(content: Any, before: Mapping[str, Any] | None = None) -> Any:
     """The content of a run.json, with missing settings at their defaults.
 
     A setting that is newer than the run did not exist then, and its default changes nothing, or the suite's
     `before` says what it was. One of the agent's that was `removed` since is left out if it had its default.
+    `before` are the environment's, for a process that does not import its suite; None: the suite has them.
     These rules are applied only here, so every reader of a record gets a complete one. Parts that are not in
     the form that this version writes, or that are of an unknown environment or agent, stay as they are.
     """
@@ -241,10 +246,10 @@ def completed(content: Any) -> Any:
     misfit = contextlib.suppress(KeyError, TypeError, ValueError, AttributeError)
     with misfit:
         environment = content["identity"]["environment"]
-        config_class = environments.suite(environment["name"]).config_class
-        environment["settings"] = (
-            config_class.defaults() | dict(config_class.before) | environment["settings"]
-        )
+        if before is None:
+            config_class = environments.suite(environment["name"]).config_class
+            before = config_class.defaults() | dict(config_class.before)
+        environment["settings"] = {**before, **environment["settings"]}
     with misfit:
         agent = content["identity"]["agent"]
         agent_class = algorithms.config_class(agent["name"])
@@ -283,7 +288,7 @@ def changes(logdir: str | Path, settings: dict[str, Any]) -> dict[str, list[Any]
     The length of training is not among them. Empty if there is no record that can be read.
     """
     try:
-        run = read(str(logdir))
+        run = read(str(logdir), before={})
     except ValueError:
         return {}
     old, new = run.learner_settings | run.agent_settings, settings["learner"] | settings["agent"]
@@ -296,11 +301,14 @@ def described(changed: dict[str, list[Any]]) -> str:
     return ", ".join(f"{name} {old} -> {new}" for name, (old, new) in changed.items())
 
 
-def write(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:
+def write(
+    logdir: str, mine: dict[str, Any], settings: dict[str, Any], code: Sequence[str] | None = None
+) -> None:
     """Writes run.json: the `run_identity`, all other settings as resolved now, versions and processor.
 
     Makes the directory. If a run resumes with other settings, a line reports the `changes`, and `history` has
-    them with the time and the checkpoint.
+    them with the time and the checkpoint. `code` are the settings of the environment that name code; None:
+    its suite has them.
 
     Raises:
       ValueError: the directory cannot be written.
@@ -316,7 +324,7 @@ def write(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:
         entry = {"time": now, "checkpoint": checkpoints[0].name, "changed": changed}
         content["history"] = [*content.get("history", ()), entry]
         say(f"resuming with other settings than before: {described(changed)}.")
-    if (signed := signature(run.path, content)) is not None:
+    if (signed := signature(run.path, content, code)) is not None:
         content["signature"] = signed
     try:
         run.path.mkdir(parents=True, exist_ok=True)

@@ -11,13 +11,13 @@ import importlib.util
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
-from seed_rl.environments.suites.classic import PICKLE
+from seed_rl.environments.base import PICKLE
 from seed_rl.files import read_json, replacing
 from seed_rl.runs.layout import RunDirectory
 
@@ -45,10 +45,15 @@ def check_imports(
         )
 
 
-def signature(logdir: Path, content: dict[str, Any]) -> str | None:
-    """The signature of the contents of a run.json; None if no code is named, or there can be no key."""
+def signature(
+    logdir: Path, content: dict[str, Any], environment_code: Sequence[str] | None = None
+) -> str | None:
+    """The signature of the contents of a run.json; None if no code is named, or there can be no key.
+
+    `environment_code` are the settings of the environment that name code; None: its suite has them.
+    """
     try:
-        named = _named_code(content["identity"], content["settings"]["agent"])
+        named = _named_code(content["identity"], content["settings"]["agent"], environment_code)
         code = [(value, _origin(logdir, value)) for _, value in named]
         signed = json.dumps([os.path.realpath(logdir), content["identity"], code], sort_keys=True)
         return hmac.digest(_key(), signed.encode(), "sha256").hex() if code else None
@@ -66,14 +71,17 @@ def _is_signed(logdir: Path) -> bool:
     return right is not None and hmac.compare_digest(right.encode(), str(given).encode())
 
 
-def _named_code(identity: dict[str, Any], agent_settings: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _named_code(
+    identity: dict[str, Any], agent_settings: dict[str, Any], environment_code: Sequence[str] | None = None
+) -> Iterator[tuple[str, str]]:
     """The flags of environment and agent that are `module:NAME` or a function's file, with their values."""
-    environment = identity["environment"]
-    of_environment = environments.suite(environment["name"]).config_class, environment["settings"]
-    of_agent = algorithms.config_class(identity["agent"]["name"]), agent_settings
-    for config_class, settings in (of_environment, of_agent):
-        for flag in config_class.named_code(settings):
-            yield flag, settings[flag]
+    settings = identity["environment"]["settings"]
+    if environment_code is None:
+        suite = environments.suite(identity["environment"]["name"])
+        environment_code = suite.config_class.named_code(settings)
+    yield from ((flag, settings[flag]) for flag in environment_code)
+    for flag in algorithms.config_class(identity["agent"]["name"]).named_code(agent_settings):
+        yield flag, agent_settings[flag]
 
 
 def _origin(logdir: Path, value: str) -> str | None:

@@ -50,7 +50,7 @@ def test_every_setting_is_a_flag(name):
     config_class, values = registry.config_class(name), flags.FlagValues()
     define_options(config_class, values)
     values([""])
-    assert read_options(config_class, values) == config_class()
+    assert read_options(config_class, values.flag_values_dict()) == config_class()
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)

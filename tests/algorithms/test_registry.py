@@ -66,63 +66,42 @@ def test_an_installed_package_adds_an_algorithm(add):
     assert registry.config_class("vtrace") is not incomplete.Settings  # Ours comes first.
 
 
+GONE = r"\(their_algorithms:GONE\) cannot be loaded: module"
+NO_ENTRY = r"their_algorithms:__name__, which is not a seed_rl\.algorithms\.registry\.AlgorithmEntry; change"
+
+
+@pytest.mark.parametrize(
+    ("point", "calls", "error", "words"),
+    [
+        ("nowhere:SARSA", "config_class make", ValueError, r"nowhere:SARSA\) cannot be loaded: No module"),
+        ("their_algorithms:GONE", "config_class make", ValueError, GONE),
+        ("their_algorithms:__name__", "config_class make", ValueError, NO_ENTRY),
+        (entry(config_class="GONE"), "config_class", ValueError, ":GONE.* cannot be loaded: module"),
+        (entry(config_class="Complete"), "config_class", ValueError, "has settings that are not a seed_rl"),
+        (entry(config_class="make_complete"), "config_class", ValueError, "has settings that are not a "),
+        (entry("gone"), "make", ValueError, ":gone.* cannot be loaded: module"),
+        (
+            entry("make_without_losses"),
+            "make",
+            AlgorithmError,
+            r"is incomplete: .*WithoutLosses.*losses.*\.$",
+        ),
+        (entry("make_nothing"), "make", AlgorithmError, r"NoneType is not a seed_rl\.algorithms\.base\.Algo"),
+        (entry("make_with_an_error"), "make", TypeError, "^a mistake of its own$"),
+    ],
+)
+def test_what_is_no_algorithm_is_refused_in_words(add, point, calls, error, words):
+    add(sarsa=point) if isinstance(point, str) else add({"sarsa": point})
+    for call in calls.split():
+        with pytest.raises(error, match=words) as caught:
+            getattr(registry, call)("sarsa", *(incomplete.Settings(), SPEC, 1)[: 3 if call == "make" else 0])
+        assert error is not ValueError or "--agent=sarsa" in str(caught.value)
+
+
 def test_an_unknown_name_lists_the_installed_ones(add):
     add({"sarsa": entry()})
-    with pytest.raises(
-        ValueError, match=r"--agent=salsa is not valid; did you mean sarsa. Choose one of: .*sarsa, vtrace"
-    ):
+    with pytest.raises(ValueError, match=r"--agent=salsa .*; did you mean sarsa. Choose one of: .*sarsa, vt"):
         registry.config_class("salsa")
-
-
-@pytest.mark.parametrize(
-    "call", [registry.config_class, lambda name: registry.make(name, AlgorithmOptions(), SPEC, 1)]
-)
-@pytest.mark.parametrize(
-    ("point", "words"),
-    [
-        ("nowhere:SARSA", "--agent=sarsa (nowhere:SARSA) cannot be loaded: No module named 'nowhere'."),
-        ("their_algorithms:GONE", "--agent=sarsa (their_algorithms:GONE) cannot be loaded: module"),
-        (
-            "their_algorithms:__name__",
-            "--agent=sarsa is their_algorithms:__name__, which is not a "
-            "seed_rl.algorithms.registry.AlgorithmEntry; change the package's entry point to name one.",
-        ),
-    ],
-)
-def test_an_entry_point_that_is_no_algorithm_is_refused_in_words(add, call, point, words):
-    add(sarsa=point)
-    with pytest.raises(ValueError) as caught:
-        call("sarsa")
-    assert str(caught.value).startswith(words)
-
-
-def test_an_entry_whose_parts_cannot_be_loaded_is_refused_in_words(add):
-    add({"sarsa": entry(make="gone", config_class="GONE")})
-    with pytest.raises(ValueError, match=rf"--agent=sarsa \({INCOMPLETE}:GONE\) cannot be loaded: module"):
-        registry.config_class("sarsa")
-    with pytest.raises(ValueError, match=rf"--agent=sarsa \({INCOMPLETE}:gone\) cannot be loaded: module"):
-        registry.make("sarsa", AlgorithmOptions(), SPEC, 1)
-
-
-@pytest.mark.parametrize("config_class", ["make_complete", "Complete"])
-def test_settings_must_be_options(add, config_class):
-    add({"sarsa": entry(config_class=config_class)})
-    with pytest.raises(ValueError, match=r"sarsa has settings that are not a seed_rl\.algorithms\.options"):
-        registry.config_class("sarsa")
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "words"),
-    [
-        ("without_losses", AlgorithmError, r"--agent=sarsa is incomplete: .*WithoutLosses.*losses.*\.$"),
-        ("nothing", AlgorithmError, r"NoneType is not a seed_rl\.algorithms\.base\.Algorithm"),
-        ("with_an_error", TypeError, r"^a mistake of its own$"),
-    ],
-)
-def test_what_is_made_must_be_an_algorithm(add, make, error, words):
-    add({"sarsa": entry(f"make_{make}")})
-    with pytest.raises(error, match=words):
-        registry.make("sarsa", incomplete.Settings(), SPEC, 1)
 
 
 @pytest.mark.parametrize(

@@ -29,15 +29,6 @@ def test_every_module_is_a_command_and_has_a_line():
     assert all(len(line) <= 100 for line in lines)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_starts_with_examples(name):
-    done = run(name, "--help")
-    assert done.returncode == 0, done.stderr
-    head = done.stdout.split("\n\n  --")[0].splitlines()[:14]
-    assert any(line.startswith("Examples:") for line in head)
-    assert sum(line.strip().startswith("seed_rl ") or "./run" in line for line in head) >= 2
-
-
 # Variables under which Python has another standard output, or other code.
 SETTINGS = {
     "ASCII": {"PYTHONIOENCODING": "ascii"},
@@ -49,13 +40,18 @@ SETTINGS = {
 @pytest.mark.parametrize(
     ("name", "setting"),
     mostly_slow(
-        [(n, s) for n in COMMANDS for s in SETTINGS], [("train", "ASCII"), ("actor", list(SETTINGS)[-1])]
+        [(n, s) for n in COMMANDS for s in SETTINGS],
+        [*((n, "ASCII") for n in COMMANDS), ("actor", list(SETTINGS)[-1])],
     ),
 )
-def test_help_is_printed_whatever_the_terminal_and_the_interpreter(name, setting):
+def test_help_with_examples_is_printed_whatever_the_terminal_and_the_interpreter(name, setting):
     done = run(name, "--help", env={**os.environ, **SETTINGS[setting]})
     assert (done.returncode, done.stderr) == (0, "")
     assert "  --" in done.stdout or name == "completion"
+    if setting != "no docstrings and no asserts":
+        head = done.stdout.split("\n\n  --")[0].splitlines()[:14]
+        assert any(line.startswith("Examples:") for line in head)
+        assert sum(line.strip().startswith("seed_rl ") or "./run" in line for line in head) >= 2
 
 
 @pytest.mark.parametrize(
@@ -108,11 +104,8 @@ def test_wrong_words_get_one_sentence(args, text):
     assert done.stderr.count("\n") == 1
 
 
-def test_help_before_a_command_is_that_of_the_command():
+def test_help_before_a_command_is_that_of_the_command_and_the_version_is_a_line():
     assert run("help", "doctor").stdout == run("doctor", "--help").stdout
-
-
-def test_the_version():
     assert run("--version").stdout == f"seed_rl {seed_rl.__version__}\n"
 
 

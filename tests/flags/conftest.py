@@ -52,6 +52,6 @@ def registries(monkeypatch):
         choices=lambda: ["greedy"],
         config_class=_lookup({"greedy": GreedyConfig}, "agent"),
     )
-    for module in (command_line, settings, resolve, settings):
+    for module in (command_line, resolve, settings):
         monkeypatch.setattr(module, "environments", environments)
         monkeypatch.setattr(module, "algorithms", agents)

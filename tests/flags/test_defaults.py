@@ -139,35 +139,25 @@ def test_no_pair_starts_a_run_of_a_billion_frames(name, agent):
 
 
 @pytest.mark.parametrize(
-    ("args", "values"),
+    ("configs", "args", "values"),
     [
-        (["catch", "dqn"], {"batch_size": 64, "num_eval_envs": 2}),
-        (["catch", "dqn", "1", "4"], {"num_actors": 1, "env_batch_size": 4, "num_eval_envs": 0}),
-        (["catch", "dqn", "--batch_size=7"], {"batch_size": 7}),
-        (["catch", "ppo", "3", "5"], {"batch_size": 3}),
-        (["catch", "a2c", "3", "5"], {"batch_size": 15}),
-        (["catch", "vtrace", "1", "3"], {"num_env_groups": 1}),
-        (["catch", "rainbow"], {"dueling": True, "exploration": "noisy", "logdir": "runs/catch_rainbow"}),
+        (NO_PRESETS, ["catch", "dqn"], {"batch_size": 64, "num_eval_envs": 2}),
+        (NO_PRESETS, ["catch", "dqn", "1", "4"], {"env_batch_size": 4, "num_eval_envs": 0}),
+        (NO_PRESETS, ["catch", "dqn", "--batch_size=7"], {"batch_size": 7}),
+        (NO_PRESETS, ["catch", "ppo", "3", "5"], {"batch_size": 3}),
+        (NO_PRESETS, ["catch", "a2c", "3", "5"], {"batch_size": 15}),
+        (NO_PRESETS, ["catch", "vtrace", "1", "3"], {"num_env_groups": 1}),
+        (NO_PRESETS, ["catch", "rainbow"], {"exploration": "noisy", "logdir": "runs/catch_rainbow"}),
+        (None, ["catch", "ppo", "1", "6"], {"batch_size": 6}),
+        (None, ["catch", "ppo"], {"batch_size": 8}),
+        (None, ["catch", "a2c", "1", "6"], {"batch_size": 6}),
+        (None, ["catch", "dqn", "1", "2"], {"num_eval_envs": 1}),
+        (None, ["gym", "vtrace", "2", "5"], {"num_env_groups": 1}),
+        (None, ["catch", "a2c", "1", "6", "--batch_size=4"], {"batch_size": 4}),
     ],
 )
-def test_without_a_preset_defaults_fit_what_was_given(args, values):
-    settings, _ = resolved(*args, configs=NO_PRESETS)
-    assert {name: settings.values[name] for name in values} == values
-
-
-@pytest.mark.parametrize(
-    ("args", "values"),
-    [
-        (["catch", "ppo", "1", "6"], {"batch_size": 6}),
-        (["catch", "ppo"], {"batch_size": 8}),
-        (["catch", "a2c", "1", "6"], {"batch_size": 6}),
-        (["catch", "dqn", "1", "2"], {"num_eval_envs": 1}),
-        (["gym", "vtrace", "2", "5"], {"num_env_groups": 1}),
-        (["catch", "a2c", "1", "6", "--batch_size=4"], {"batch_size": 4}),
-    ],
-)
-def test_a_presets_sizes_fit_the_number_of_environments_that_was_given(args, values):
-    settings, _ = resolved(*args)
+def test_defaults_and_presets_fit_the_number_of_environments_that_was_given(configs, args, values):
+    settings, _ = resolved(*args, configs=configs)
     assert {name: settings.values[name] for name in values} == values
 
 

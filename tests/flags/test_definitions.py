@@ -29,39 +29,10 @@ class Sample(Options):
     derived: int = 5
 
 
-@dataclasses.dataclass(frozen=True)
-class Sharing(Options):
-    """Shares a flag."""
-
-    count: int = option(3, "The same, in other words.")
-
-
-@dataclasses.dataclass(frozen=True)
-class OtherDefault(Options):
-    """Clashes."""
-
-    count: int = option(4, "Another default.")
-
-
-@dataclasses.dataclass(frozen=True)
-class OtherType(Options):
-    """Clashes."""
-
-    count: float = option(3, "Another type.")
-
-
-@dataclasses.dataclass(frozen=True)
-class OtherChoices(Options):
-    """Clashes."""
-
-    mode: str = option("slow", "How.", choices=("slow", "slower"))
-
-
-@dataclasses.dataclass(frozen=True)
-class Bad(Options):
-    """Has a field that no flag can hold."""
-
-    raw: bytes = option(b"", "Bytes.")
+def made(**fields):
+    """A class of options with these fields, each a type and a default."""
+    fields = [(name, kind, option(default, "Help.")) for name, (kind, default) in fields.items()]
+    return dataclasses.make_dataclass("Made", fields, bases=(Options,), frozen=True)
 
 
 def parsed(*args, classes=(Sample,), leave_out=()):
@@ -74,7 +45,7 @@ def parsed(*args, classes=(Sample,), leave_out=()):
 
 def test_values_come_back_with_their_types():
     args = ("--count=7", "--rate=2", "--noloud", "--path=a b=c", "--mode=fast", "--limit=1.5", "--seed=0")
-    config = read_options(Sample, parsed(*args))
+    config = read_options(Sample, parsed(*args).flag_values_dict())
     assert config == Sample(7, 2.0, False, "a b=c", "fast", 1.5, 0)
     assert isinstance(config.rate, float) and isinstance(config.seed, int)
 
@@ -90,26 +61,30 @@ def test_other_things_are_no_whole_numbers(text):
         parsed(f"--count={text}")
 
 
-def test_fixed_values_and_left_out_fields():
+def test_left_out_fields_have_their_defaults():
     values = parsed("--rate=4", leave_out=("count",))
     assert "count" not in values
-    assert read_options(Sample, values, count=9) == Sample(count=9, rate=4.0)
+    assert read_options(Sample, values.flag_values_dict()) == Sample(rate=4.0)
 
 
 def test_classes_share_a_flag_of_the_same_type_and_default():
-    values = parsed("--count=8", classes=(Sample, Sharing))
-    assert read_options(Sample, values).count == read_options(Sharing, values).count == 8
+    sharing = made(count=(int, 3))
+    values = parsed("--count=8", classes=(Sample, sharing)).flag_values_dict()
+    assert read_options(Sample, values).count == read_options(sharing, values).count == 8
 
 
-@pytest.mark.parametrize("other", [OtherDefault, OtherType, OtherChoices])
-def test_classes_that_clash_are_refused(other):
-    with pytest.raises(TypeError, match=rf"{other.__name__}\.(count|mode) .* clashes"):
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (made(count=(int, 4)), r"Made\.count .* clashes"),
+        (made(count=(float, 3)), r"Made\.count .* clashes"),
+        (made(mode=(str, "slow")), r"Made\.mode .* clashes"),
+        (made(raw=(bytes, b"")), r"Made\.raw is of type <class 'bytes'>"),
+    ],
+)
+def test_classes_that_clash_and_types_that_no_flag_can_hold_are_refused(other, words):
+    with pytest.raises(TypeError, match=words):
         parsed(classes=(Sample, other))
-
-
-def test_a_type_that_no_flag_can_hold_is_refused():
-    with pytest.raises(TypeError, match=r"Bad\.raw is of type <class 'bytes'>"):
-        define_options(Bad, flags.FlagValues())
 
 
 def test_help_has_heading_unit_and_default():
@@ -125,10 +100,7 @@ def test_help_has_heading_unit_and_default():
 )
 def test_a_tilde_at_the_beginning_of_a_path_is_the_home_directory(monkeypatch, given, read):
     monkeypatch.setenv("HOME", "/home/me")
-    flag_values = flags.FlagValues()
-    define_options(Sample, flag_values)
-    flag_values(["main", f"--path={given}"])
-    assert read_options(Sample, flag_values).path == read
+    assert read_options(Sample, parsed(f"--path={given}").flag_values_dict()).path == read
 
 
 class Name(enum.Enum):

@@ -50,36 +50,52 @@ def test_nothing_is_expanded_after_two_dashes():
     assert expand_flagfiles(["--", "--flagfile=none"]) == ["--", "--flagfile=none"]
 
 
-def test_errors_are_sentences(tmp_path):
-    circle = write(tmp_path / "circle.flags", "--flagfile=other.flags")
-    write(tmp_path / "other.flags", "--flagfile=circle.flags")
-    bad = write(tmp_path / "bad.flags", "--a=1\nb=2")
-    binary = tmp_path / "binary.flags"
-    binary.write_bytes(b"\xff\xff")
-    loop = tmp_path / "loop.flags"
-    loop.symlink_to(loop)
-    zero = write(tmp_path / "zero.flags", "--flagfile=a\0b")
-    for number in range(100):
-        write(tmp_path / f"chain_{number}.flags", f"--flagfile=chain_{number + 1}.flags")
-    for args, sentence in (
-        ([f"--flagfile={loop}"], r"loop\.flags cannot be read"),
-        ([f"--flagfile={zero}"], r"cannot be read"),
-        ([f"--flagfile={tmp_path}"], r"cannot be read \(Is a directory\)"),
-        ([f"--flagfile={tmp_path}/{'x' * 300}"], r"cannot be read \(File name too long\)"),
-        (["--flagfile=~nobody-has-this-name/x"], r"cannot be read \(No such file or directory\)"),
-        ([f"--flagfile={tmp_path}/chain_0.flags"], r"is included by more than 50 others"),
-        ([f"--flagfile={tmp_path}/none.flags"], r"none\.flags cannot be read \(No such file or directory\)"),
-        ([f"--flagfile={binary}"], r"binary\.flags cannot be read \(not a text file\)"),
-        ([f"--flagfile={circle}"], "circle.flags includes itself"),
-        ([f"--flagfile={bad}"], r"Line 2 of the flagfile .*bad\.flags is not a flag: 'b=2'"),
-        (["--flagfile"], "--flagfile needs a path"),
-        (["--flagfile="], "--flagfile needs a path"),
-    ):
-        with pytest.raises(UsageError, match=sentence):
-            expand_flagfiles(args)
+@pytest.fixture
+def wrong(tmp_path):
+    """A directory of files that cannot be read."""
+    for name, text in {
+        "circle": "--flagfile=other.flags",
+        "other": "--flagfile=circle.flags",
+        "bad": "--a=1\nb=2",
+        "zero": "--flagfile=a\0b",
+        **{f"chain_{number}": f"--flagfile=chain_{number + 1}.flags" for number in range(100)},
+    }.items():
+        write(tmp_path / f"{name}.flags", text)
+    for name, content in {
+        "latin": b"--a=\xff\xff",
+        "short": b"\xff\xfe-",
+        "odd": b"\xff\xfe\x00\xd8",
+    }.items():
+        (tmp_path / f"{name}.flags").write_bytes(content)
+    (tmp_path / "loop.flags").symlink_to(tmp_path / "loop.flags")
+    return tmp_path
 
 
-# Start of a file, line ending, and encoding.
+@pytest.mark.parametrize(
+    ("arg", "sentence"),
+    [
+        ("={}/loop.flags", r"loop\.flags cannot be read"),
+        ("={}/zero.flags", r"cannot be read"),
+        ("={}", r"cannot be read \(Is a directory\)"),
+        (f"={{}}/{'x' * 300}", r"cannot be read \(File name too long\)"),
+        ("=~nobody-has-this-name/x", r"cannot be read \(No such file or directory\)"),
+        ("={}/none.flags", r"none\.flags cannot be read \(No such file or directory\)"),
+        *(
+            (f"={{}}/{name}.flags", r"cannot be read \(not a text file\)")
+            for name in ("latin", "short", "odd")
+        ),
+        ("={}/chain_0.flags", r"is included by more than 50 others"),
+        ("={}/circle.flags", "circle.flags includes itself"),
+        ("={}/bad.flags", r"Line 2 of the flagfile .*bad\.flags is not a flag: 'b=2'"),
+        ("", "--flagfile needs a path"),
+        ("=", "--flagfile needs a path"),
+    ],
+)
+def test_errors_are_sentences(wrong, arg, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        expand_flagfiles([f"--flagfile{arg.format(wrong)}"])
+
+
 ENCODINGS = {
     "Unix": ("", "\n", "utf-8"),
     "Windows": ("", "\r\n", "utf-8"),
@@ -95,13 +111,6 @@ def test_files_of_other_editors_are_read(tmp_path, mark, end, encoding):
     path = tmp_path / "a.flags"
     path.write_bytes((mark + end.join(["--a=1", "# é", "--b=ü", ""])).encode(encoding))
     assert expand_flagfiles([f"--flagfile={path}"]) == ["--a=1", "--b=ü"]
-
-
-@pytest.mark.parametrize("content", [b"--a=\xff\xff", b"\xff\xfe-", b"\xff\xfe\x00\xd8"])
-def test_a_file_that_is_no_text_is_refused(tmp_path, content):
-    (tmp_path / "a.flags").write_bytes(content)
-    with pytest.raises(UsageError, match=r"a\.flags cannot be read \(not a text file\)"):
-        expand_flagfiles([f"--flagfile={tmp_path / 'a.flags'}"])
 
 
 FLAGFILES, SPACES = "**/*.flags", "sweeps/*.yaml"
@@ -126,21 +135,17 @@ def elsewhere(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("path", "kind", "found"),
     [
-        ("small/catch_vtrace.flags", FLAGFILES, "small/catch_vtrace.flags"),
-        ("configs/small/catch_vtrace.flags", FLAGFILES, "small/catch_vtrace.flags"),
-        ("configs/sweeps/catch.yaml", SPACES, "sweeps/catch.yaml"),
-        ("configs/small/catch_ppo.flags", FLAGFILES, "small/catch_ppo.flags"),
+        ("small/catch_vtrace.flags", FLAGFILES, configs_directory() / "small/catch_vtrace.flags"),
+        ("configs/small/catch_vtrace.flags", FLAGFILES, configs_directory() / "small/catch_vtrace.flags"),
+        ("configs/sweeps/catch.yaml", SPACES, configs_directory() / "sweeps/catch.yaml"),
+        ("configs/small/catch_ppo.flags", FLAGFILES, configs_directory() / "small/catch_ppo.flags"),
+        # All else is the user's own.
+        *((path, FLAGFILES, path) for path in ("small/catch_ppo.flags", "small", "no/at_all.flags")),
+        *((path, FLAGFILES, path or ".") for path in ("", "x" * 300, "a\0b")),
     ],
 )
 def test_the_files_of_the_project_are_found_in_any_directory(elsewhere, path, kind, found):
-    assert find_config(path, kind) == configs_directory() / found
-
-
-@pytest.mark.parametrize(
-    "path", ["small/catch_ppo.flags", "small", "nothing/at_all.flags", "", "x" * 300, "a\0b"]
-)
-def test_all_else_is_the_users_own(elsewhere, path):
-    assert str(find_config(path, FLAGFILES)) == (path or ".")
+    assert str(find_config(path, kind)) == str(found)
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,8 @@
-import importlib
-
 import gymnasium
 import pytest
 
 from seed_rl.flags import settings
 from seed_rl.flags.errors import UsageError
-
-
-@pytest.fixture(autouse=True)
-def registries(monkeypatch):
-    """The project's own, in place of this folder's."""
-    for kind in ("environments", "algorithms"):
-        monkeypatch.setattr(settings, kind, importlib.import_module(f"seed_rl.{kind}.registry"))
 
 
 @pytest.mark.parametrize(

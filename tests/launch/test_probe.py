@@ -65,7 +65,7 @@ def probe(tmp_path, monkeypatch):
         (tmp_path / "rude.py").write_text(MODULE.format(code=code))
         config = GymConfig(game="rude:Rude-v0")
         threads, before = set(threading.enumerate()), state()
-        with contextlib.closing(Probe([("gym", config)], FailureConfig(**tolerance))) as process:
+        with contextlib.closing(Probe([("gym", config.to_dict())], FailureConfig(**tolerance))) as process:
             answers = process.answers()
         # Threads of earlier tests may have ended.
         assert state() == before and set(threading.enumerate()) <= threads
@@ -98,7 +98,7 @@ def test_those_that_cannot_get_a_sentence(probe, code, words, capfd):
 
 def test_one_that_fails_leaves_the_answers_for_others_and_its_traceback(probe, tmp_path):
     probe("raise KeyError('missing')")
-    requests = [("gym", GymConfig(game="rude:Rude-v0")), ("gym", GymConfig())]
+    requests = [("gym", {"game": "rude:Rude-v0"}), ("gym", {})]
     with contextlib.closing(Probe(requests)) as process:
         failed, made = process.answers()
     assert "rude.py" in failed.__notes__[0] and "KeyError: 'missing'" in failed.__notes__[0]
@@ -107,7 +107,7 @@ def test_one_that_fails_leaves_the_answers_for_others_and_its_traceback(probe, t
 
 def test_a_request_to_stop_ends_the_wait(probe, tmp_path):
     (tmp_path / "rude.py").write_text(MODULE.format(code="time.sleep(3600)"))
-    with contextlib.closing(Probe([("gym", GymConfig(game="rude:Rude-v0"))])) as process:
+    with contextlib.closing(Probe([("gym", {"game": "rude:Rude-v0"})])) as process:
         (answer,) = process.answers(lambda: True)
     with pytest.raises(ProbeError, match="asked to stop"):
         found(answer)

@@ -141,8 +141,9 @@ def test_a_host_that_fails_at_the_start_ends_the_other(hosts):
     code = (
         "from seed_rl.commands import learner\n"
         "from seed_rl.flags.errors import run_main\n"
+        "from seed_rl.launch import learner_process\n"
         "def fail(*_): raise RuntimeError('no memory')\n"
-        "learner._import_tensorflow = fail\n"
+        "learner_process._import_tensorflow = fail\n"
         "run_main(learner.main)\n"
     )
     failing = hosts.learner(1, "--host_timeout_secs=15", code=code)

@@ -21,7 +21,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 from seed_rl.environments import function_file
 from seed_rl.environments.action_mask import masked
-from seed_rl.environments.base import Info, KwargsConfig, Suite, hint, nearest, repeat_actions
+from seed_rl.environments.base import PICKLE, Info, KwargsConfig, Suite, hint, nearest, repeat_actions
 from seed_rl.environments.failures import foreign, foreign_reset
 from seed_rl.environments.specs import without_statistics
 from seed_rl.environments.suites import old_gym
@@ -29,8 +29,6 @@ from seed_rl.environments.vector import OneOf
 from seed_rl.messages import how_to_install
 from seed_rl.options import option
 
-# In the place of a module, in front of a path.
-PICKLE = "pickle"
 # Modules that register ids, by the beginning of these.
 _MODULES = {"MiniGrid-": "minigrid", "BabyAI-": "minigrid"}
 _ID = re.compile(r"^[\w/-]+-v\d+$")
