@@ -69,7 +69,7 @@ def _write(format: str, subject: Subject, output: Path) -> str:
       UsageError: the output cannot be written.
       ValueError: ONNX cannot express the policy.
     """
-    from seed_rl.training.checkpoint_files import WRITE_ERRORS
+    from seed_rl.training.checkpoint import WRITE_ERRORS
     from seed_rl.training.export import export_policy
 
     policy, spec = subject.trained.policy, subject.spec

@@ -26,20 +26,22 @@ from typing import Any
 from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.algorithms import AlgorithmError
 from seed_rl.algorithms import registry as algorithms
-from seed_rl.devices import loopback
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.experience.base import MisfitError
 from seed_rl.flags.errors import UsageError, out_of_memory, require_package, usage_errors
 from seed_rl.flags.resolve import resolve
 from seed_rl.flags.settings import Settings
-from seed_rl.hosts.peers import HostLostError, Peers
+from seed_rl.hosts.addresses import SERVICE as LEARNERS_SERVICE
+from seed_rl.hosts.addresses import LearnerHosts, find_hosts
+from seed_rl.hosts.peers import HostLostError
+from seed_rl.hosts.team import Team, check_privacy
 from seed_rl.launch.child import raise_descriptor_limit
 from seed_rl.launch.gateways import Gateways, gateway_commands
 from seed_rl.launch.plan import LocalConfig, check_inference
 from seed_rl.launch.probe import Probe, found
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.loading import fast_tensorflow_import, quiet_start
-from seed_rl.messages import COMPLETE, UnsavedError, complain, reason, report_to_launcher, warn
+from seed_rl.messages import COMPLETE, UnsavedError, complain, report_to_launcher, warn
 from seed_rl.metrics.curves import periods_so_far
 from seed_rl.metrics.progress import ProgressDisplay
 from seed_rl.runs import lock, record
@@ -50,11 +52,9 @@ from seed_rl.serving.listener import AddressError, Listener, NotServingError
 from seed_rl.serving.sockets import hold_addresses
 from seed_rl.signals import StopSignals, exit_code, last_resort
 from seed_rl.wire.codec import StepCodec
-from seed_rl.wire.hosts import SERVICE as LEARNERS_SERVICE
-from seed_rl.wire.hosts import LearnerHosts, find_hosts
 from seed_rl.wire.protocol import SERVICE as INFERENCE_SERVICE
 from seed_rl.wire.protocol import EnvironmentDescription, max_message_bytes
-from seed_rl.wire.security import Security, SecurityConfig, check_listening, is_local, load_security
+from seed_rl.wire.security import Security, SecurityConfig, check_listening, load_security
 from seed_rl.wire.shared_memory import is_supported
 
 _SECOND = "the learner was ended at once; the run resumes from its last complete checkpoint."
@@ -97,27 +97,27 @@ def _learn(argv: list[str], stop: StopSignals, exit_stack: contextlib.ExitStack)
         return stop.exit_code
     settings = {"learner": config.to_dict(), "agent": agent_config.to_dict()}
     everything = {**settings, "agent_name": chosen.agent, "environment": recorded["environment"]}
-    met, listener = None, None
+    listener, identity = None, {}
     if hosts or config.num_gateways:
         listener = _listen(config, environment, security_config, security, exit_stack)
-    if hosts and listener:
+    if hosts:
         display.stage("waiting for the other learners")
-        identity = _shared_by_hosts(chosen, config, hosts)
-        met = _meet(hosts, config, listener, identity, security, stop, exit_stack)
-        if not met[1]:
+        identity = _shared_by_hosts(chosen, config)
+    with usage_errors():
+        team = exit_stack.enter_context(Team(listener, hosts, config.host_timeout_secs, identity, security))
+        if not team.meet(stop.is_set):
             return stop.exit_code
     try:
-        make = functools.partial(
-            algorithms.make, chosen.agent, agent_config, environment.spec, config.num_envs
-        )
-        parts = (environment, make, everything, security, met, listener)
-        learner = _make_learner(config, hosts, parts, display)
-        if stop.is_set() and not hosts:
-            return stop.exit_code
-        if is_first:
-            with usage_errors():
-                record.write(config.logdir, recorded, settings | {"origins": chosen.chosen_origins()})
-        complete = learner.run(stop.is_set)
+        arguments = (chosen.agent, agent_config, environment.spec, config.num_envs)
+        make = functools.partial(algorithms.make, *arguments)
+        with team.explaining():
+            learner = _make_learner(config, (environment, make, everything, security), team, display)
+            if stop.is_set() and not hosts:
+                return stop.exit_code
+            if is_first:
+                with usage_errors():
+                    record.write(config.logdir, recorded, settings | {"origins": chosen.chosen_origins()})
+            complete = learner.run(stop.is_set)
         if complete:
             report_to_launcher(COMPLETE)
             if is_first:
@@ -168,17 +168,15 @@ def _probe(
         return EnvironmentDescription(name, environment_config.to_dict(), found(*answers).spec)
 
 
-def _make_learner(
-    config: LearnerConfig, hosts: LearnerHosts | None, parts: Sequence[Any], display: ProgressDisplay
-) -> Any:
-    """Makes the learner of `parts`: the arguments of `setup.make_learner`."""
-    if hosts:
-        _import_tensorflow(config, hosts, display)
+def _make_learner(config: LearnerConfig, parts: Sequence[Any], team: Team, display: ProgressDisplay) -> Any:
+    """Makes the learner of `parts`: the first arguments of `setup.make_learner` after the settings."""
+    if team.hosts:
+        _import_tensorflow(config, team.hosts, display)
     from seed_rl.learner.setup import make_learner
 
     display.stage("making the network")
     with quiet_start(), usage_errors():
-        return make_learner(config, *parts, display)
+        return make_learner(config, *parts, team, display)
 
 
 def _find_hosts(config: LearnerConfig) -> tuple[LearnerConfig, LearnerHosts | None]:
@@ -192,23 +190,14 @@ def _find_hosts(config: LearnerConfig) -> tuple[LearnerConfig, LearnerHosts | No
     hosts.check(config.num_envs, 0, config.batch_size)
     if config.server_address == LearnerConfig.server_address:  # Not given.
         config = dataclasses.replace(config, server_address=hosts.address)
-    if hosts.count == 1 or config.insecure_reductions:
-        return config, hosts if hosts.count > 1 else None
-    far = [address for address in hosts.addresses if not is_local(address)]
-    if far:
-        raise UsageError(
-            f"TensorFlow would add up gradients with {', '.join(far)} without encryption or credentials; "
-            "give every learner host --insecure_reductions if you trust the network between them."
-        )
-    if not loopback.is_supported():
-        raise UsageError(
-            "Only on Linux can other machines be kept away from the port over which TensorFlow adds up "
-            "gradients; give every learner host --insecure_reductions if you trust the network."
-        )
+    if hosts.count == 1:
+        return config, None
+    if not config.insecure_reductions:
+        check_privacy(hosts)
     return config, hosts
 
 
-def _shared_by_hosts(chosen: Settings, config: LearnerConfig, hosts: LearnerHosts) -> dict[str, Any]:
+def _shared_by_hosts(chosen: Settings, config: LearnerConfig) -> dict[str, Any]:
     """The settings and versions that all learner hosts must have."""
     return {
         "environment": chosen.environment,
@@ -218,7 +207,6 @@ def _shared_by_hosts(chosen: Settings, config: LearnerConfig, hosts: LearnerHost
         **config.essentials(),
         "num_envs": config.num_envs,
         "publish_every": config.publish_every,
-        "learner_hosts": hosts.addresses,
         **versions(),
     }
 
@@ -277,20 +265,3 @@ def _listen(
         exit_stack.callback(started.stop)
         listener.gateways = functools.partial(started.live, addresses)
     return listener
-
-
-def _meet(
-    hosts: LearnerHosts,
-    config: LearnerConfig,
-    listener: Listener,
-    identity: dict[str, Any],
-    security: Security,
-    stop: StopSignals,
-    exit_stack: contextlib.ExitStack,
-) -> tuple[Peers, list[str]]:
-    """Waits for the other learner hosts; the addresses are empty if a signal stopped this one."""
-    with usage_errors():
-        peers = Peers(hosts, listener, config.host_timeout_secs, identity, security)
-        # At an exception, the other hosts receive the reason.
-        exit_stack.push(lambda kind, error, traceback: peers.leave(reason(error) if error else ""))
-        return peers, peers.meet(stop.is_set)

@@ -7,9 +7,9 @@ import json
 import grpc
 import pytest
 
+from seed_rl.hosts.addresses import SERVICE, LearnerHosts
 from seed_rl.hosts.peers import HostLostError, HostsDisagreeError, Peers
 from seed_rl.serving.listener import Listener
-from seed_rl.wire.hosts import SERVICE, LearnerHosts
 from seed_rl.wire.security import Security
 from tests.waiting import wait_until
 
@@ -55,8 +55,8 @@ class Group:
         found = [self.host(index) for index in range(len(self.addresses))]
         for answer in self.meet(*found):
             assert isinstance(answer, list), answer
-        for peers in found:
-            peers.watch(lambda sentence, peers=peers: self.problems.setdefault(peers.hosts.index, sentence))
+        for index, peers in enumerate(found):
+            peers.watch(lambda sentence, index=index: self.problems.setdefault(index, sentence))
         return found
 
     def later(self, function, *arguments):

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from seed_rl.learner.team import Team
+
 from seed_rl.files import write_atomically
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.saving import Saver
-from seed_rl.learner.team import Team
 from seed_rl.training.trainer import Trainer
 from tests.learner.test_loop import Bandit
 from tests.serving.harness import SPEC

@@ -18,20 +18,22 @@ from tests.learner.saving_run import Experience, SavingRun
 def die(*args, **kwargs):
     os._exit(9)
 
-def dies_around(owner, name, when):
-    real = getattr(owner, name)
+def dies_around(owner, name, when, nth):
+    real, calls = getattr(owner, name), []
     def call(*args, **kwargs):
-        if when == "before":
+        calls.append(name)
+        if len(calls) == nth and when == "before":
             die()
         real(*args, **kwargs)
-        die()
+        if len(calls) == nth:
+            die()
     setattr(owner, name, call)
 
-def first(logdir, owner, name, when):
+def first(logdir, owner, name, when, nth=1):
     run = SavingRun(logdir)
     run.save(10)
     dies_around({"experience": Experience, "checkpoint": tf.train.Checkpoint, "path": pathlib.Path,
-                 "os": os}[owner], name, when)
+                 "os": os}[owner], name, when, nth)
     run.save(20)
 
 def second(logdir):
@@ -57,11 +59,14 @@ DEATHS = {
     "before the replay": (("experience", "save", "before"), 10),
     "after the replay": (("experience", "save", "after"), 10),
     "before the checkpoint": (("checkpoint", "write", "before"), 10),
-    "after the checkpoint": (("checkpoint", "write", "after"), 20),
+    "after the checkpoint": (("checkpoint", "write", "after"), 10),
+    "before the checkpoint's data have their name": (("path", "replace", "before"), 10),
+    "before the checkpoint's index has its name": (("path", "replace", "before", 2), 10),
+    "after the checkpoint's index has its name": (("path", "replace", "after", 2), 20),
     "before the replay's last byte": (("os", "fsync", "before"), 10),
     "before the replay has its name": (("os", "replace", "before"), 10),
-    "before the replay has its last name": (("path", "replace", "before"), 20),
-    "after the replay has its last name": (("path", "replace", "after"), 20),
+    "before the replay has its last name": (("path", "replace", "before", 3), 20),
+    "after the replay has its last name": (("path", "replace", "after", 3), 20),
 }
 
 

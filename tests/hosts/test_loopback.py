@@ -1,15 +1,14 @@
 """A port that TensorFlow opens on all interfaces is reached through the loopback device only."""
 
 import socket
+import sys
 
 import pytest
 
-from seed_rl.devices import loopback
+from seed_rl.hosts import loopback
 from tests.ports import is_reached, outer_addresses
 
-pytestmark = pytest.mark.skipif(
-    not loopback.is_supported(), reason="needs Linux's choice among sockets of a port"
-)
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux chooses among sockets of a port")
 
 
 def open_on_all_interfaces(port):

@@ -1,6 +1,6 @@
 """Run in a process of its own for each learner host: trains on its part of recorded batches.
 
-python -m tests.devices.on_hosts INDEX ADDRESSES DIRECTORY
+python -m tests.hosts.on_hosts INDEX ADDRESSES DIRECTORY
 
 The directory has the batches of each algorithm, and gets what this host's updates leave behind.
 """
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from seed_rl.devices.hosts import Collective
-from seed_rl.devices.replicas import along_batch
+from seed_rl.devices.replicas import Replicas, along_batch
+from seed_rl.hosts.reductions import Collective
 from tests.devices.on_logical_devices import B, trained
 
 
@@ -23,7 +23,8 @@ def part_of(batch, index, count):
 
 def main(index, addresses, directory):
     index, addresses = int(index), addresses.split(",")
-    replicas = Collective(addresses, index).replicas(("CPU:0",))
+    strategy = Collective(addresses, index).strategy
+    replicas = Replicas(("CPU:0",), strategy=strategy, num_hosts=len(addresses))
     for path in sorted(Path(directory).glob("*.batches")):
         batches = [part_of(batch, index, len(addresses)) for batch in pickle.loads(path.read_bytes())]
         assert batches[0].weight.shape == (B // len(addresses),)

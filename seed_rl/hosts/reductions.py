@@ -1,41 +1,28 @@
-"""Training on several learner hosts: gradients, and what the hosts must agree on, are reduced over all."""
+"""Sums over several learner hosts: gradients, and what the hosts must agree on."""
 
 import os
 import signal
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.eager import context  # There is no public name for aborting reductions.
 
-from seed_rl.devices.loopback import keep_to_loopback
-from seed_rl.devices.replicas import Replicas
+from seed_rl.hosts.loopback import keep_to_loopback
 from seed_rl.signals import STOP_SIGNALS
-
-# TensorFlow's errors when a collective operation cannot be completed.
-REDUCTION_ERRORS = (tf.errors.OpError,)
 
 _JOB = "worker"
 
 
-class Agreement(NamedTuple):
-    """Agreement of all hosts before an update.
+class Collective:
+    """The reductions over several hosts; every host must call each of them equally often.
 
     Attributes:
-      may_update: whether each of them has a batch, and none is to stop or has reached the return.
-      stop: whether one of them is to stop.
-      agent_steps: since they started, summed over the hosts.
-      reached: whether the run has reached `stop_at_return`.
+      strategy: TensorFlow's, for the training devices of all hosts.
+      errors: TensorFlow's errors when a reduction cannot be completed.
     """
 
-    may_update: bool
-    stop: bool
-    agent_steps: int
-    reached: bool
-
-
-class Collective:
-    """The reductions over several hosts; every host must call each of them equally often."""
+    errors = (tf.errors.OpError,)
 
     def __init__(
         self, addresses: Sequence[str], index: int, num_gpus: int = 0, only_this_machine: bool = True
@@ -52,7 +39,6 @@ class Collective:
             credentials; needs Linux.
         """
         self._is_first, self._num_local = index == 0, max(1, num_gpus)
-        self._num_hosts = len(addresses)
         resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
             tf.train.ClusterSpec({_JOB: list(addresses)}),
             task_type=_JOB,
@@ -74,20 +60,9 @@ class Collective:
         for signum, handler in before.items():  # TensorFlow has taken SIGTERM for itself.
             signal.signal(signum, handler)
 
-    def replicas(self, devices: Sequence[str], jit: bool = False) -> Replicas:
-        """The training devices of all hosts; `devices` are those of this one. See `Replicas`."""
-        return Replicas(devices, jit, self.strategy, self._num_hosts)
-
-    def agree(self, has_batch: bool, stop: bool, agent_steps: int, reached: bool = False) -> Agreement:
-        """Agreement of all hosts, once each has reported whether it has a batch and whether it is to stop."""
-        mine = tf.constant([not has_batch, stop, agent_steps, reached], tf.float64)
-        without, stopping, steps, reaching = self._sum(mine).numpy()
-        return Agreement(
-            bool(without + stopping + reaching == 0),
-            bool(stopping > 0),
-            round(float(steps)),
-            bool(reaching > 0),
-        )
+    def sum(self, numbers: Sequence[float]) -> list[float]:
+        """The sum over the hosts of each of the numbers."""
+        return [float(x) for x in self._sum(tf.constant([*map(float, numbers)], tf.float64)).numpy()]
 
     def share(self, variables: Iterable[Any]) -> None:
         """Gives every host the first one's values of these variables."""

@@ -10,7 +10,6 @@ import ctypes
 import os
 import socket
 import struct
-import sys
 
 _SO_ATTACH_FILTER = 26
 _SO_ATTACH_REUSEPORT_CBPF = 51
@@ -46,11 +45,6 @@ _CHOOSE = (
     (_RETURN, 0, 0, 0),
 )
 _DROP = ((_RETURN, 0, 0, 0),)
-
-
-def is_supported() -> bool:
-    """Whether this system can keep other machines away from the port."""
-    return sys.platform == "linux"
 
 
 def keep_to_loopback(port: int) -> socket.socket:

@@ -28,7 +28,7 @@ def hosts(tmp_path_factory):
     addresses = ",".join(f"127.0.0.1:{port}" for port in free_ports(2, HOSTS))
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.devices.on_hosts", str(index), addresses, str(directory)],
+            [sys.executable, "-m", "tests.hosts.on_hosts", str(index), addresses, str(directory)],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
