@@ -1,8 +1,11 @@
-"""The learner: wires inference, experience and training together, for any algorithm and any environment.
+"""The learner: two queues, for any algorithm and any environment. No algorithm and no flag appears here.
 
-No algorithm and no flag appears here. Threads: the server's event loop, inference, intake (for replay),
-prefetch, and training, which is the thread that calls `run`. With `--synchronous`, that thread also runs
-inference and sampling (`Lockstep`).
+The first queue has requests: `Serving` takes them from actors, and inference answers them. The second has
+unrolls: inference writes steps into the experience, and `Source` takes batches out of it, which `_train`
+trains on. When training falls behind, the second queue fills up, so inference waits, so actors wait.
+
+Threads: the server's event loop, inference, intake (for replay), prefetch, and training, which is the thread
+that calls `run`. With `--synchronous`, that thread also runs inference and sampling (`Lockstep`).
 """
 
 import contextlib
@@ -85,11 +88,11 @@ class Learner:
         reasons = (TRAINING_FOR_BATCH, PREFETCH_FOR_EXPERIENCE, INTAKE_FOR_UNROLLS)
         self._waits, self._prefetch_waits, intake_waits = waits = [Waits(reason) for reason in reasons]
         self._measured: Sequence[Any] = (self._batches, *waits, RunCpu(), self._lag)
-        self._actors_act = config.inference == "actor"
+        actors_act = config.inference == "actor"
         self._experience = algorithm.experience.make(
             Setup(
                 # If actors act, unrolls come as a whole, and no steps of environments.
-                0 if self._actors_act else config.num_envs - algorithm.num_eval_envs,
+                0 if actors_act else config.num_envs - algorithm.num_eval_envs,
                 algorithm.unroll,
                 config.batch_size // self._team.count,
                 config.seed + self._team.index,
@@ -100,26 +103,26 @@ class Learner:
             )
         )
         self._saver.restore_experience(self._experience)
+        self._cores: list[Core]
         self._agent_steps = 0  # Since this process started, on all hosts, as last agreed.
         self.has_reached_return = False  # As last agreed.
         self._next_save = math.inf  # When the next checkpoint is due, by `time.monotonic`.
         self._policy: Callable[[], pb.Policy] | None = None  # For actors that hold it.
-        self._cores, readers = self._unroll_core() if self._actors_act else (self._act_with(copies), copies)
+        readers: Sequence[PolicyCopy | WeightsReader] = copies
+        if actors_act:
+            parts = (algorithm, environment.spec, self._settings, self._experience.store, self._batches)
+            core, reader, self._policy = make_unroll_core(*parts)
+            self._cores, readers = [core], [reader]
+        else:
+            self._cores = self._act_with(copies)
         self._publisher = Publisher(algorithm.policy, readers, config.publish_every)
         self._publisher.publish(self._trainer.updates)
 
-    def _unroll_core(self) -> tuple[Sequence[Core], Sequence[WeightsReader]]:
-        """The core for actors that hold the policy, and what gives them its weights."""
-        reader = WeightsReader(self._algorithm.policy)
-        parts = (self._experience.store, reader, self._batches)
-        core, self._policy = make_unroll_core(self._algorithm, self._environment.spec, self._settings, *parts)
-        return [core], [reader]
-
-    def _act_with(self, copies: Sequence[PolicyCopy]) -> Sequence[Core]:
+    def _act_with(self, copies: Sequence[PolicyCopy]) -> list[Core]:
         """A core for each copy of the policy; if there are none, the variables that are trained also act."""
         # Training may change the variables while a batch is acted on; the version is the one before.
         weights = lambda: contextlib.nullcontext(self._trainer.updates)  # noqa: E731
-        config, cores = self._config, []
+        config, cores = self._config, list[Core]()
         acting: list[tuple[Any, Any, str]] = [(copy.policy, copy.acting, copy.device) for copy in copies]
         for index, (policy, hold, device) in enumerate(acting or [(self._algorithm.policy, weights, "")]):
             if index:  # Otherwise all devices would draw the same numbers.

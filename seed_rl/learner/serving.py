@@ -157,14 +157,14 @@ def make_unroll_core(
     spec: EnvironmentSpec,
     settings: Mapping[str, Any],
     store: StepStore,
-    weights: WeightsReader,
     metrics: BatchMetrics,
-) -> tuple[UnrollCore, Callable[[], pb.Policy]]:
-    """Makes the core, and a function that gives the policy with the weights as they are then.
+) -> tuple[UnrollCore, WeightsReader, Callable[[], pb.Policy]]:
+    """Makes the core for actors that hold the policy, what takes its weights, and what gives it with them.
 
     `settings` of the run have `agent_name` and `agent`; `store` is the queue's.
     """
     assert isinstance(store, BatchStore)
+    weights = WeightsReader(algorithm.policy)
     codec = UnrollCodec(algorithm.policy, spec, algorithm.unroll.length)
     description = pb.Policy(
         agent=settings["agent_name"],
@@ -179,7 +179,7 @@ def make_unroll_core(
         message.MergeFrom(description)
         return message
 
-    return UnrollCore(codec, store, weights, metrics), policy
+    return UnrollCore(codec, store, weights, metrics), weights, policy
 
 
 class Lockstep:
