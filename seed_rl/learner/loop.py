@@ -70,8 +70,7 @@ class Learner:
 
         `settings` of the run, nested dicts, are logged. The algorithm has been created in the scope of
         `replicas`, the training devices; a checkpoint overwrites its variables. `copies` of its policy act,
-        one on each inference device; if there are none, the variables that are trained also act. `display` is
-        what has shown the start so far, if anything.
+        one on each inference device; without any, the trained variables act. `display` has shown the start.
 
         Raises:
           ValueError: a checkpoint does not fit, or settings contradict each other.
@@ -103,18 +102,16 @@ class Learner:
             )
         )
         self._saver.restore_experience(self._experience)
-        self._cores: list[Core]
         self._agent_steps = 0  # Since this process started, on all hosts, as last agreed.
         self.has_reached_return = False  # As last agreed.
         self._next_save = math.inf  # When the next checkpoint is due, by `time.monotonic`.
         self._policy: Callable[[], pb.Policy] | None = None  # For actors that hold it.
+        self._cores: list[Core] = [] if actors_act else self._act_with(copies)
         readers: Sequence[PolicyCopy | WeightsReader] = copies
         if actors_act:
             parts = (algorithm, environment.spec, self._settings, self._experience.store, self._batches)
             core, reader, self._policy = make_unroll_core(*parts)
             self._cores, readers = [core], [reader]
-        else:
-            self._cores = self._act_with(copies)
         self._publisher = Publisher(algorithm.policy, readers, config.publish_every)
         self._publisher.publish(self._trainer.updates)
 
