@@ -63,7 +63,7 @@ def main(argv: list[str]) -> int:
 
 def _write(format: str, subject: Subject, output: Path) -> str:
     """Writes the policy; returns the text that follows its path. Raises UsageError, or ValueError of ONNX."""
-    from seed_rl.training.checkpoint_files import WRITE_ERRORS
+    from seed_rl.training.checkpoint import WRITE_ERRORS
     from seed_rl.training.export import export_policy
 
     policy, spec = subject.policy, subject.probed.spec

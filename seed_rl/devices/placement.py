@@ -87,74 +87,44 @@ def split_cpu(num_logical_devices: int) -> None:
     tf.config.set_logical_device_configuration(cpu, devices)
 
 
-def place(training: str, inference: str, batch_size: int) -> Placement:
+def place(
+    training: str, inference: str, batch_size: int, num_hosts: int = 1, infers: bool = True
+) -> Placement:
     """Reads `--training_devices` and `--inference_devices`; empty ones get the default.
 
-    By default, a single device does both. Of several, the last ones train: the largest number of them that
-    divides the batch and leaves one to infer. If one flag is given, the devices that it does not name do
-    the other work. Both flags have numbers or names, separated by commas.
+    By default, a single device does both. Of several, the last ones train (see `num_training`). If one flag
+    is given, the devices that it does not name do the other work. Both flags have numbers or names, separated
+    by commas. If there are several hosts, TensorFlow trains on the first devices of each; it is not in use
+    yet, since the hosts have to be connected before.
 
-    Raises:
-      ValueError: a device does not exist, or is named twice.
-    """
-    devices = available()
-    chosen_to_train = _parse("training_devices", training, devices)
-    chosen_to_infer = _parse("inference_devices", inference, devices)
-    if not chosen_to_infer:
-        num_inferring = max(1, len(devices) - num_training(len(devices), batch_size))
-        rest = tuple(device for device in devices if device not in chosen_to_train)
-        chosen_to_infer = rest or chosen_to_train[:1] if chosen_to_train else rest[:num_inferring]
-    if not chosen_to_train:
-        chosen_to_train = tuple(d for d in devices if d not in chosen_to_infer) or chosen_to_infer
-    return Placement(chosen_to_train, chosen_to_infer)
-
-
-def place_training(training: str, batch_size: int) -> Placement:
-    """Does the same where actors choose the actions: no device needs to be left to infer.
-
-    Raises:
-      ValueError: a device does not exist, or is named twice.
-    """
-    devices = available()
-    count = max(n for n in range(1, len(devices) + 1) if batch_size % n == 0)
-    chosen = _parse("training_devices", training, devices) or tuple(devices[:count])
-    return Placement(chosen, chosen[:1])
-
-
-def count_training_gpus(training: str, inference: str, batch_size: int, num_hosts: int) -> int:
-    """Number of a host's GPUs that train, if there are several hosts: by `place`'s rule, but the first ones.
-
-    All hosts' training devices share the batch.
-
-    Does not use TensorFlow's devices yet, since the hosts have to be connected before.
-    """
-    gpus = len(tf.config.list_physical_devices("GPU"))
-    chosen, others = (list(filter(None, text.upper().split(","))) for text in (training, inference))
-    if gpus == 0 or "CPU" in training.upper():
-        return 0
-    if others and not chosen:
-        return max(1, gpus - sum("CPU" not in device for device in others))
-    return len(chosen) or num_training(gpus, batch_size, num_hosts)
-
-
-def place_on_host(training: str, inference: str, num_gpus: int) -> Placement:
-    """Does the same as `place` on one of several hosts, where TensorFlow trains on the first devices only.
-
-    That is so many GPUs; 0: the CPU trains. By default, the devices that do not train infer.
+    Args:
+      training: the value of `--training_devices`.
+      inference: the value of `--inference_devices`.
+      batch_size: that of all hosts.
+      num_hosts: learner hosts, with the same number of devices each.
+      infers: whether a device is needed to infer; else actors choose the actions.
 
     Raises:
       ValueError: a device does not exist, is named twice, or cannot train.
     """
-    devices = available()
-    trains = tuple(f"GPU:{i}" for i in range(num_gpus)) or ("CPU:0",)
-    chosen = _parse("training_devices", training, devices)
-    if chosen and chosen != trains:
-        raise ValueError(
-            f"--training_devices={training}: of several learner hosts, each trains on its first devices; "
-            f"give {','.join(trains)}, or nothing."
-        )
-    rest = tuple(device for device in devices if device not in trains)
-    return Placement(trains, _parse("inference_devices", inference, devices) or rest or trains[:1])
+    devices, are_first = available(), num_hosts > 1 or not infers
+    trains = _parse("training_devices", training, devices)
+    acts = _parse("inference_devices", inference, devices)
+    if not trains and acts:
+        trains = tuple(device for device in devices if device not in acts) or acts
+    count = len(trains) or num_training(len(devices), batch_size, num_hosts, infers)
+    if not trains:
+        trains = tuple(devices[:count] if are_first else devices[-count:])
+    if num_hosts > 1:
+        first = ("CPU:0",) if trains[0].startswith("CPU") else tuple(devices[:count])
+        if training and trains != first:
+            raise ValueError(
+                f"--training_devices={training}: of several learner hosts, each trains on its first devices; "
+                f"give {','.join(first)}, or nothing."
+            )
+        trains = first
+    rest = tuple(device for device in devices if infers and device not in trains)
+    return Placement(trains, acts or rest or trains[:1])
 
 
 def available() -> list[str]:
@@ -168,20 +138,25 @@ def available() -> list[str]:
     return gpus if gpus and len(cpus) == 1 else cpus
 
 
-def num_training(num_devices: int, batch_size: int, num_hosts: int = 1) -> int:
+def num_training(num_devices: int, batch_size: int, num_hosts: int = 1, infers: bool = True) -> int:
     """Number of a host's devices that train by default.
 
     It is the largest number that divides the batch, with the same number on each host, and leaves a device
-    to infer. For Table 1 of the SEED RL paper: 6 of 8 for a batch of 48, and 5 of 8 for 160.
+    to infer, if one `infers`. For Table 1 of the SEED RL paper: 6 of 8 for a batch of 48, and 5 of 8 for 160.
     """
-    fitting = [n for n in range(1, num_devices) if batch_size % (n * num_hosts) == 0]
+    most = num_devices - infers
+    fitting = [n for n in range(1, most + 1) if batch_size % (n * num_hosts) == 0]
     return max(fitting, default=1)
 
 
 def _names(kind: str) -> list[str]:
-    """The devices of this kind on this host, which come first if there are several hosts."""
-    names = [device.name.rpartition("/device:") for device in tf.config.list_logical_devices(kind)]
-    return [name for host, _, name in names if host == names[0][0]]
+    """This host's devices of a kind. TPUs show their cores once they are initialized."""
+    devices = tf.config.get_visible_devices(kind)
+    if kind == "TPU":
+        count = len(tf.config.list_logical_devices(kind)) if devices else 0
+    else:
+        count = sum(len(tf.config.get_logical_device_configuration(device) or "1") for device in devices)
+    return [f"{kind}:{i}" for i in range(count)]
 
 
 def _parse(flag: str, text: str, devices: Sequence[str]) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ class Replicas:
           devices: see the attribute.
           jit: whether XLA compiles the step.
           strategy: TensorFlow's, for a TPU's cores (`devices.placement.Tpu`), which it always compiles for,
-            and for several hosts with these devices each (`devices.hosts`); None: it is made here.
+            and for several hosts with these devices each (`hosts.team`); None: it is made here.
           num_hosts: how many there are.
 
         Raises:

@@ -40,19 +40,8 @@ def describe(
 
 
 def _listed(devices: Sequence[str]) -> str:
-    """Names with models; three or more of a kind that follow one another are `GPU:0 to GPU:7 (NVIDIA L4)`."""
-
-    def run_of(item: tuple[int, str]) -> tuple[str, int, str]:
-        """Key that is equal for devices of one kind and model whose numbers follow one another."""
-        position, device = item
-        kind, _, number = device.partition(":")
-        return kind, int(number) - position, _model(device)
-
-    texts: list[str] = []
-    for (_, _, model), items in itertools.groupby(enumerate(devices), run_of):
-        run = [device for _, device in items]
-        texts += [text + model for text in ([f"{run[0]} to {run[-1]}"] if len(run) > 2 else run)]
-    return ", ".join(texts)
+    """Names with models; the model of several that follow one another is named once."""
+    return ", ".join(", ".join(run) + model for model, run in itertools.groupby(devices, _model))
 
 
 def _model(device: str) -> str:

@@ -1,1 +1,1 @@
-"""Several learner hosts: how they find one another, and how each notices that another one is lost."""
+"""Several learner hosts. The learner holds a `team.Team`, and calls nothing else of this package."""

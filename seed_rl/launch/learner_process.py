@@ -11,21 +11,23 @@ from typing import Any
 from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.algorithms import AlgorithmError
 from seed_rl.algorithms import registry as algorithms
-from seed_rl.devices import loopback
 from seed_rl.experience.base import MisfitError
 from seed_rl.flags.command_line import asks_help, scan
 from seed_rl.flags.errors import UsageError, out_of_memory, require_package, usage_errors
 from seed_rl.flags.flagfile import expand_flagfiles
 from seed_rl.flags.resolve import resolve
 from seed_rl.flags.settings import Settings
-from seed_rl.hosts.peers import HostLostError, Peers
+from seed_rl.hosts.addresses import SERVICE as LEARNERS_SERVICE
+from seed_rl.hosts.addresses import LearnerHosts, find_hosts
+from seed_rl.hosts.peers import HostLostError
+from seed_rl.hosts.team import Team, check_privacy
 from seed_rl.launch.child import raise_descriptor_limit
 from seed_rl.launch.plan import LocalConfig, check_inference
 from seed_rl.launch.probe import Probe, found
 from seed_rl.launch.watch import Gateways, gateway_commands
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.loading import fast_tensorflow_import, quiet_start
-from seed_rl.messages import COMPLETE, complain, reason, report_to_launcher, warn
+from seed_rl.messages import COMPLETE, complain, report_to_launcher, warn
 from seed_rl.metrics.curves import periods_so_far
 from seed_rl.metrics.outputs import UnsavedError
 from seed_rl.metrics.progress import ProgressDisplay
@@ -36,11 +38,9 @@ from seed_rl.serving.listener import AddressError, Listener, NotServingError
 from seed_rl.serving.sockets import hold_addresses
 from seed_rl.signals import StopSignals, exit_code, last_resort
 from seed_rl.wire.codec import StepCodec
-from seed_rl.wire.hosts import SERVICE as LEARNERS_SERVICE
-from seed_rl.wire.hosts import LearnerHosts, find_hosts
 from seed_rl.wire.protocol import SERVICE as INFERENCE_SERVICE
 from seed_rl.wire.protocol import EnvironmentDescription, max_message_bytes
-from seed_rl.wire.security import Security, SecurityConfig, check_listening, is_local, load_security
+from seed_rl.wire.security import Security, SecurityConfig, check_listening, load_security
 from seed_rl.wire.shared_memory import is_supported
 
 _SECOND = "the learner was ended at once; the run resumes from its last complete checkpoint."
@@ -91,25 +91,50 @@ def _learn(argv: list[str], description: str, stop: StopSignals, stack: contextl
     )
     if is_first:
         _hold_directory(config.logdir, identity, settings, stop, stack)
-    if not hosts:  # While the probe makes an environment. See `_meet`.
+    if not hosts:  # While the probe makes an environment. See `_train`.
         _import_tensorflow(config, None, display)
     environment = _examined(settings, probe, stop, display)
-    listener = met = None
+    listener = None
     if hosts or config.num_gateways:
         listener = _listen(config, environment, credentials, security, stack)
-    if hosts and listener:
+    if hosts:
         display.stage("waiting for the other learners")
-        met = _meet(settings, config, hosts, listener, security, stop, stack)
+    shared = _shared_by_hosts(settings, config) if hosts else {}
+    with usage_errors():
+        team = stack.enter_context(Team(listener, hosts, config.host_timeout_secs, shared, security))
+        if not team.meet(stop.is_set):
+            raise _StoppedEarly
+    with team.explaining():
+        return _train(settings, config, identity, environment, security, team, stop, display)
+
+
+def _train(
+    settings: Settings,
+    config: LearnerConfig,
+    identity: dict[str, Any],
+    environment: EnvironmentDescription,
+    security: Security,
+    team: Team,
+    stop: StopSignals,
+    display: ProgressDisplay,
+) -> int:
+    """Makes the learner, and trains; returns the exit code.
+
+    With other hosts, TensorFlow is imported only now: to connect, it blocks all threads of this process, also
+    the one that has to send to the last host.
+    """
+    hosts, agent, agent_config = team.hosts, settings.agent or "", settings.agent_config()
+    is_first = hosts is None or hosts.is_first
+    if hosts:
         _import_tensorflow(config, hosts, display)
     from seed_rl.learner.setup import make_learner
 
     display.stage("making the network")
-    agent = settings.agent or ""
     make = functools.partial(algorithms.make, agent, agent_config, environment.spec, config.num_envs)
     recorded = {"learner": config.to_dict(), "agent": agent_config.to_dict()}
     everything = {**recorded, "agent_name": agent, "environment": identity["environment"]}
     with quiet_start(), usage_errors():
-        learner = make_learner(config, environment, make, everything, security, met, listener, display)
+        learner = make_learner(config, environment, make, everything, security, team, display)
     if stop.is_set() and not hosts:
         raise _StoppedEarly
     if is_first:
@@ -197,19 +222,10 @@ def _find_hosts(config: LearnerConfig) -> tuple[LearnerConfig, LearnerHosts | No
     hosts.check(config.num_envs, 0, config.batch_size)
     if config.server_address == LearnerConfig.server_address:  # Not given.
         config = dataclasses.replace(config, server_address=hosts.address)
-    if hosts.count == 1 or config.insecure_reductions:
-        return config, hosts if hosts.count > 1 else None
-    far = [address for address in hosts.addresses if not is_local(address)]
-    if far:
-        raise UsageError(
-            f"TensorFlow would add up gradients with {', '.join(far)} without encryption or credentials; "
-            "give every learner host --insecure_reductions if you trust the network between them."
-        )
-    if not loopback.is_supported():
-        raise UsageError(
-            "Only on Linux can other machines be kept away from the port over which TensorFlow adds up "
-            "gradients; give every learner host --insecure_reductions if you trust the network."
-        )
+    if hosts.count == 1:
+        return config, None
+    if not config.insecure_reductions:
+        check_privacy(hosts)
     return config, hosts
 
 
@@ -269,21 +285,9 @@ def _listen(
     return listener
 
 
-def _meet(
-    settings: Settings,
-    config: LearnerConfig,
-    hosts: LearnerHosts,
-    listener: Listener,
-    security: Security,
-    stop: StopSignals,
-    stack: contextlib.ExitStack,
-) -> tuple[Peers, list[str]]:
-    """Waits for the other learner hosts, which must have the same settings and versions; their addresses.
-
-    TensorFlow is imported only afterwards: to connect, it blocks all threads of this process, also the one
-    that has to send to the last host.
-    """
-    shared = {
+def _shared_by_hosts(settings: Settings, config: LearnerConfig) -> dict[str, Any]:
+    """The settings and versions that all learner hosts must have."""
+    return {
         "environment": settings.environment,
         "agent": settings.agent,
         **settings.environment_settings,
@@ -291,14 +295,5 @@ def _meet(
         **config.essentials(),
         "num_envs": config.num_envs,
         "publish_every": config.publish_every,
-        "learner_hosts": hosts.addresses,
         **record.versions(),
     }
-    with usage_errors():
-        peers = Peers(hosts, listener, config.host_timeout_secs, shared, security)
-        # At an exception, the other hosts receive the reason.
-        stack.push(lambda kind, error, traceback: peers.leave(reason(error) if error else ""))
-        addresses = peers.meet(stop.is_set)
-    if not addresses:
-        raise _StoppedEarly
-    return peers, addresses

@@ -14,10 +14,10 @@ from seed_rl.flags.definitions import option_names
 from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.flags.resolve import Launching, resolve
 from seed_rl.flags.settings import Settings
+from seed_rl.hosts.addresses import LearnerHosts
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.options import Options, option
 from seed_rl.runs.layout import RunDirectory
-from seed_rl.wire.hosts import LearnerHosts
 
 
 @dataclasses.dataclass(frozen=True)

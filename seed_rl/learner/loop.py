@@ -1,8 +1,11 @@
-"""The learner: wires inference, experience and training together, for any algorithm and any environment.
+"""The learner: two queues, for any algorithm and any environment. No algorithm and no flag appears here.
 
-No algorithm and no flag appears here. Threads: the server's event loop, inference, intake (for replay),
-prefetch, and training, which is the thread that calls `run`. With `--synchronous`, that thread also runs
-inference and sampling (`Lockstep`).
+The first queue has requests: `Serving` takes them from actors, and inference answers them. The second has
+unrolls: inference writes steps into the experience, and `Source` takes batches out of it, which `_train`
+trains on. When training falls behind, the second queue fills up, so inference waits, so actors wait.
+
+Threads: the server's event loop, inference, intake (for replay), prefetch, and training, which is the thread
+that calls `run`. With `--synchronous`, that thread also runs inference and sampling (`Lockstep`).
 """
 
 import contextlib
@@ -15,18 +18,16 @@ import numpy as np
 import tensorflow as tf
 
 from seed_rl.algorithms.base import Algorithm
-from seed_rl.algorithms.policy import Policy
 from seed_rl.devices import report
-from seed_rl.devices.hosts import REDUCTION_ERRORS
 from seed_rl.devices.publisher import PolicyCopy, Publisher, WeightsReader
 from seed_rl.devices.replicas import Replicas
 from seed_rl.experience.base import Batch, Setup
 from seed_rl.experience.source import Source
+from seed_rl.hosts.team import Team
 from seed_rl.inference.core import Core, InferenceCore
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.saving import Saver
 from seed_rl.learner.serving import Lockstep, Serving, make_unroll_core
-from seed_rl.learner.team import Team
 from seed_rl.messages import warn
 from seed_rl.metrics.batches import BatchMetrics, PolicyLag
 from seed_rl.metrics.cpu import RunCpu
@@ -70,8 +71,7 @@ class Learner:
 
         `settings` of the run, nested dicts, are logged. The algorithm has been created in the scope of
         `replicas`, the training devices; a checkpoint overwrites its variables. `copies` of its policy act,
-        one on each inference device; if there are none, the variables that are trained also act. `display` is
-        what has shown the start so far, if anything.
+        one on each inference device; without any, the trained variables act. `display` has shown the start.
 
         Raises:
           ValueError: a checkpoint does not fit, or settings contradict each other.
@@ -87,8 +87,7 @@ class Learner:
         self._batches, self._lag = BatchMetrics(), PolicyLag(algorithm.unroll.burn_in)
         reasons = (TRAINING_FOR_BATCH, PREFETCH_FOR_EXPERIENCE, INTAKE_FOR_UNROLLS)
         self._waits, self._prefetch_waits, intake_waits = waits = [Waits(reason) for reason in reasons]
-        measured: Sequence[Any] = (self._batches, *waits, RunCpu(), self._lag)
-        self._take_all: list[Callable[[], dict[str, float]]] = [part.take for part in measured]
+        self._measured: Sequence[Any] = (self._batches, *waits, RunCpu(), self._lag)
         actors_act = config.inference == "actor"
         self._experience = algorithm.experience.make(
             Setup(
@@ -107,51 +106,39 @@ class Learner:
         self._agent_steps = 0  # Since this process started, on all hosts, as last agreed.
         self.has_reached_return = False  # As last agreed.
         self._next_save = math.inf  # When the next checkpoint is due, by `time.monotonic`.
-        self._policy: Callable[[], pb.Policy] | None = None
-        self._cores = self._make_unroll_cores() if actors_act else self._make_cores(copies)
-
-    def _publish(self, readers: Sequence[PolicyCopy | WeightsReader]) -> None:
-        """Gives the weights to these readers, now and after updates."""
-        self._publisher = Publisher(self._algorithm.policy, readers, self._config.publish_every)
+        self._policy: Callable[[], pb.Policy] | None = None  # For actors that hold it.
+        self._cores: list[Core] = [] if actors_act else self._act_with(copies)
+        readers: Sequence[PolicyCopy | WeightsReader] = copies
+        if actors_act:
+            parts = (algorithm, environment.spec, self._settings, self._experience.store, self._batches)
+            core, reader, self._policy = make_unroll_core(*parts)
+            self._cores, readers = [core], [reader]
+        self._publisher = Publisher(algorithm.policy, readers, config.publish_every)
         self._publisher.publish(self._trainer.updates)
 
-    def _make_unroll_cores(self) -> Sequence[Core]:
-        """For actors that hold the policy."""
-        reader = WeightsReader(self._algorithm.policy)
-        self._publish([reader])
-        parts = (self._experience.store, reader, self._batches)
-        core, self._policy = make_unroll_core(self._algorithm, self._environment.spec, self._settings, *parts)
-        return [core]
-
-    def _make_cores(self, copies: Sequence[PolicyCopy]) -> Sequence[Core]:
+    def _act_with(self, copies: Sequence[PolicyCopy]) -> list[Core]:
         """A core for each copy of the policy; if there are none, the variables that are trained also act."""
-        self._publish(copies)
-        if copies:
-            return [self._make_core(i, c.policy, c.acting, c.device) for i, c in enumerate(copies)]
         # Training may change the variables while a batch is acted on; the version is the one before.
         weights = lambda: contextlib.nullcontext(self._trainer.updates)  # noqa: E731
-        return [self._make_core(0, self._algorithm.policy, weights, "")]
-
-    def _make_core(
-        self,
-        index: int,
-        policy: Policy,
-        weights: Callable[[], contextlib.AbstractContextManager[int]],
-        device: str,
-    ) -> InferenceCore:
-        if index:  # Otherwise all devices would draw the same numbers.
-            tf.random.set_seed(derived_seed(self._config.seed, self._team.index, index))
-        return InferenceCore(
-            policy,
-            self._environment.spec,
-            self._config.num_envs,
-            self._algorithm.num_eval_envs,
-            self._experience.store,
-            weights,
-            device,
-            self._batches,
-            self._config.compiled_batch_size,
-        )
+        config, cores = self._config, list[Core]()
+        acting: list[tuple[Any, Any, str]] = [(copy.policy, copy.acting, copy.device) for copy in copies]
+        for index, (policy, hold, device) in enumerate(acting or [(self._algorithm.policy, weights, "")]):
+            if index:  # Otherwise all devices would draw the same numbers.
+                tf.random.set_seed(derived_seed(config.seed, self._team.index, index))
+            cores.append(
+                InferenceCore(
+                    policy,
+                    self._environment.spec,
+                    config.num_envs,
+                    self._algorithm.num_eval_envs,
+                    self._experience.store,
+                    hold,
+                    device,
+                    self._batches,
+                    config.compiled_batch_size,
+                )
+            )
+        return cores
 
     def run(self, stopping: Callable[[], bool]) -> str:
         """Trains until the run's frames or `stop_at_return` are reached, or `stopping` returns true.
@@ -162,7 +149,6 @@ class Learner:
         Raises:
           AddressError: the server cannot listen on the address.
           FloatingPointError: the loss is no longer finite; nothing is saved over the last checkpoint.
-          HostLostError: another learner host is lost or has failed.
           NotServingError: the server has ended and cannot listen again; a checkpoint was written.
           UnsavedError: the last checkpoint or the exported policy could not be written; raised at the end.
         """
@@ -202,8 +188,6 @@ class Learner:
             farewell = "The learner failed."
             if isinstance(error, NotServingError):
                 self._save()  # Its weights are as good as before.
-            if isinstance(error, REDUCTION_ERRORS) and team.hosts:
-                raise team.explain(error) from error
             raise
         finally:
             serving.stop(farewell, self._experience)
@@ -227,7 +211,8 @@ class Learner:
     def _source(self, serving: Serving) -> Source | Lockstep:
         distribute = self._replicas.distribute
         if self._config.synchronous:
-            return Lockstep(serving, self._experience, self._team.num_envs(self._config.num_envs), distribute)
+            num_envs = self._team.num_envs(self._config.num_envs)
+            return serving.lockstep(self._experience, num_envs, distribute)
         return Source(self._experience, distribute, self._prefetch_waits)
 
     def _introduce(self) -> None:
@@ -312,7 +297,7 @@ class Learner:
 
     def _report(self, output: UpdateOutput | None) -> dict[str, Any]:
         metrics = self._metrics.take(self._agent_steps, self._trainer.updates)
-        of_host = {name: value for take in self._take_all for name, value in take().items()}
+        of_host = {name: value for part in self._measured for name, value in part.take().items()}
         of_host |= self._experience.figures() | {"learner_memory_mib": metrics["learner_memory_mib"]}
         metrics |= self._team.exchange(of_host)
         if output is not None:

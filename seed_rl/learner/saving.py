@@ -9,13 +9,12 @@ from seed_rl.algorithms.base import Algorithm
 from seed_rl.experience.base import Experience
 from seed_rl.experience.replay_file import DamagedError
 from seed_rl.files import set_aside
+from seed_rl.hosts.team import Team
 from seed_rl.learner.learner_config import LearnerConfig
-from seed_rl.learner.team import Team
 from seed_rl.messages import reason
 from seed_rl.metrics.run import RunMetrics
 from seed_rl.runs.layout import RunDirectory
-from seed_rl.training.checkpoint import Checkpointer
-from seed_rl.training.checkpoint_files import WRITE_ERRORS
+from seed_rl.training.checkpoint import WRITE_ERRORS, Checkpointer
 from seed_rl.training.export import export_policy
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import EnvironmentSpec

@@ -17,12 +17,12 @@ from seed_rl.algorithms.base import Algorithm
 from seed_rl.devices.publisher import WeightsReader
 from seed_rl.experience.base import Batch, ClosedError, Experience, StepStore
 from seed_rl.experience.fifo import BatchStore
-from seed_rl.experience.source import Distribute, to_tensors
-from seed_rl.inference.core import Core
+from seed_rl.experience.source import Distribute
+from seed_rl.hosts.team import Team
+from seed_rl.inference.core import Core, Deliver
 from seed_rl.inference.unroll_core import UnrollCore
 from seed_rl.inference.unrolls import UnrollCodec
 from seed_rl.learner.learner_config import LearnerConfig
-from seed_rl.learner.team import Team
 from seed_rl.metrics.batches import BatchMetrics
 from seed_rl.metrics.idle_time import INFERENCE_FOR_REQUESTS
 from seed_rl.metrics.run import RunMetrics
@@ -126,22 +126,11 @@ class Serving:
         server.start()
         _join([server])
 
-    def requests(self, timeout_secs: float) -> list[tuple[int, Request]]:
-        """For a synchronous run: a batch of (client, request) pairs; empty if none arrives in time."""
-        with self._cores[0].metrics.waits(INFERENCE_FOR_REQUESTS):
-            return self._batchers[0].next_batch(timeout_secs) or []
-
-    def is_connected(self, client: int) -> bool:
-        """For a synchronous run: whether the client of a request is still connected."""
-        return self._batchers[0].is_connected(client)
-
-    def answer(self, batch: list[tuple[int, Request]]) -> list[Any]:
-        """For a synchronous run: answers requests, and returns what `hand_over` takes, of each unroll."""
-        return self._cores[0].answer(batch, self._batchers[0], self._server.deliver)
-
-    def hand_over(self, completed: list[Any]) -> None:
-        """For a synchronous run: see `InferenceCore.hand_over`."""
-        self._cores[0].hand_over(completed)
+    def lockstep(self, experience: Experience, num_envs: int, distribute: Distribute) -> "Lockstep":
+        """Inference and sampling of a synchronous run."""
+        return Lockstep(
+            self._cores[0], self._batchers[0], self._server.deliver, experience, num_envs, distribute
+        )
 
     def _guarded(self, job: Callable[[], None]) -> None:
         try:
@@ -168,14 +157,14 @@ def make_unroll_core(
     spec: EnvironmentSpec,
     settings: Mapping[str, Any],
     store: StepStore,
-    weights: WeightsReader,
     metrics: BatchMetrics,
-) -> tuple[UnrollCore, Callable[[], pb.Policy]]:
-    """Makes the core, and a function that gives the policy with the weights as they are then.
+) -> tuple[UnrollCore, WeightsReader, Callable[[], pb.Policy]]:
+    """Makes the core for actors that hold the policy, what takes its weights, and what gives it with them.
 
     `settings` of the run have `agent_name` and `agent`; `store` is the queue's.
     """
     assert isinstance(store, BatchStore)
+    weights = WeightsReader(algorithm.policy)
     codec = UnrollCodec(algorithm.policy, spec, algorithm.unroll.length)
     description = pb.Policy(
         agent=settings["agent_name"],
@@ -190,7 +179,7 @@ def make_unroll_core(
         message.MergeFrom(description)
         return message
 
-    return UnrollCore(codec, store, weights, metrics), policy
+    return UnrollCore(codec, store, weights, metrics), weights, policy
 
 
 class Lockstep:
@@ -202,28 +191,36 @@ class Lockstep:
     """
 
     def __init__(
-        self, serving: Serving, experience: Experience, num_envs: int, distribute: Distribute = to_tensors
+        self,
+        core: Core,
+        batcher: Batcher[Request],
+        deliver: Deliver,
+        experience: Experience,
+        num_envs: int,
+        distribute: Distribute,
     ):
         """Prepares; none of the run's `num_envs` acts before all of them have requested an action."""
-        self._serving, self._experience, self._num_envs = serving, experience, num_envs
-        self._distribute = distribute
+        self._core, self._batcher, self._deliver = core, batcher, deliver
+        self._experience, self._num_envs, self._distribute = experience, num_envs, distribute
         self._waiting: dict[int, tuple[int, Request]] = {}  # By first environment; they do not overlap.
         self._completed: collections.deque[Any] = collections.deque()  # To be handed over.
 
     def next(self, timeout_secs: float) -> Batch | None:
         """The next batch; None if the environments have to act first, which they then do in this call."""
         while self._completed and not self._experience.batch_ready():
-            self._serving.hand_over([self._completed.popleft()])
+            self._core.hand_over([self._completed.popleft()])
         if self._experience.batch_ready():
             found = self._experience.sample()
             return found._replace(sample=self._distribute(found.sample))
-        for client, request in self._serving.requests(timeout_secs):
+        with self._core.metrics.waits(INFERENCE_FOR_REQUESTS):
+            requests = self._batcher.next_batch(timeout_secs) or []
+        for client, request in requests:
             self._wait_for_others(client, request)
-        self._keep(lambda client, request: self._serving.is_connected(client))
+        self._keep(lambda client, request: self._batcher.is_connected(client))
         if sum(request.group.num_envs for _, request in self._waiting.values()) == self._num_envs:
             batch = [self._waiting[first] for first in sorted(self._waiting)]
             self._waiting.clear()
-            self._completed.extend(self._serving.answer(batch))
+            self._completed.extend(self._core.answer(batch, self._batcher, self._deliver))
         return None
 
     def _wait_for_others(self, client: int, request: Request) -> None:

@@ -27,6 +27,11 @@ class CheckpointDirectory:
 
     path: Path
 
+    @property
+    def unfinished(self) -> Path:
+        """The directory in which a checkpoint is written, before its files get their place."""
+        return self.path / "unfinished"
+
     def prefix(self, updates: int) -> Path:
         """The path that the names of a checkpoint's files start with."""
         return self.path / f"{CHECKPOINT_NAME}-{updates}"

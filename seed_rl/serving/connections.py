@@ -10,12 +10,12 @@ from typing import Any
 
 import grpc
 
+from seed_rl.hosts.addresses import LearnerHosts
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.connection import Carrier, Connection, OnEnd, Refusal, failure, refuse
 from seed_rl.serving.request import Answer, Episode, Request
 from seed_rl.serving.tasks import NoTaskError, Task, Tasks
 from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.hosts import LearnerHosts
 from seed_rl.wire.protocol import PROTOCOL_VERSION, EnvironmentDescription, record_size
 from seed_rl.wire.ranges import first_problem
 

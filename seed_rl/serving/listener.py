@@ -11,10 +11,12 @@ from typing import Any, TypeVar
 import grpc
 from grpc._cython import cygrpc
 
+from seed_rl.hosts.addresses import METHOD as MEET
+from seed_rl.hosts.addresses import SERVICE as LEARNERS_SERVICE
 from seed_rl.messages import warn
 from seed_rl.serving.connection import Limits
 from seed_rl.serving.sockets import SocketPath, is_socket_file
-from seed_rl.wire import hosts, protocol
+from seed_rl.wire import protocol
 from seed_rl.wire.protocol import LEARNERS_MARK, channel_options
 from seed_rl.wire.security import WRONG_TOKEN, Security
 
@@ -133,7 +135,7 @@ _RETRY_SECS = 0.05
 _AS_LONG_AS_THEY_TAKE_SECS = 1e9
 
 # The services that there may be, and the one method of each; all are streams.
-_METHODS = {protocol.SERVICE: protocol.METHOD, hosts.SERVICE: hosts.METHOD}
+_METHODS = {protocol.SERVICE: protocol.METHOD, LEARNERS_SERVICE: MEET}
 
 # Shorter than an actor waits for an answer.
 _LONGEST_WAIT_SECS = 20.0

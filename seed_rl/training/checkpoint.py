@@ -1,14 +1,20 @@
-"""Checkpoints: written under a temporary name, then renamed; the last, the best and periodic ones are kept.
+"""Checkpoints: written in a temporary directory, then renamed; the last, the best and periodic ones are kept.
 
 The best is the one with the highest mean return; a record beside it names it and contains that return.
-`runs.layout` defines the names of all files.
+
+Checkpoints are found by the names of their files alone (`runs.layout`). TensorFlow's own list of them is
+neither written nor read: it may be damaged, or name files in other directories, which would be deleted.
 """
 
 import contextlib
 import json
 import math
 import os
-from collections.abc import Callable
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +22,19 @@ import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS, Algorithm
 from seed_rl.devices.publisher import variables_of
-from seed_rl.files import read_json, set_aside, temporary_name, write_atomically
+from seed_rl.files import read_json, set_aside, write_atomically
 from seed_rl.messages import reason
-from seed_rl.runs.layout import CHECKPOINT_INDEX, CheckpointDirectory, RunDirectory
-from seed_rl.training.checkpoint_files import (
-    WRITE_ERRORS,
-    Rotation,
-    files_of,
-    found_by_tensorflow,
-    is_whole,
-    newest_readable,
-    remove,
-    remove_unfinished,
-)
+from seed_rl.runs.layout import CHECKPOINT_INDEX, CHECKPOINT_NAME, CheckpointDirectory, RunDirectory
 from seed_rl.training.trainer import Trainer
+
+# Errors of a full disk and other file system problems.
+WRITE_ERRORS = (OSError, tf.errors.OpError)
+
+# Errors of reading a damaged checkpoint: TensorFlow maps its own to these.
+_READ_ERRORS = (tf.errors.OpError, ValueError, IndexError, RuntimeError)
+
+# TensorFlow reads a path with one of these as a pattern.
+_PATTERN = frozenset("*?[]\\")
 
 
 class Json(tf.train.experimental.PythonState):
@@ -137,13 +142,9 @@ class Checkpointer:
         Raises:
           WRITE_ERRORS: the checkpoint cannot be written completely.
         """
-        directory = self._run.checkpoints
         if self._rotation is None:
-            Path(temporary_name(self._run.best_record)).unlink(missing_ok=True)
-            remove_unfinished(self._run.best_checkpoints)
-            remove_unfinished(self._run.kept_checkpoints)
-            self._rotation = Rotation(directory, self._keep, self._keep_every_hours)
-        path = self._write(directory)
+            self._rotation = Rotation(self._run.checkpoints, self._keep, self._keep_every_hours)
+        path = self._write(self._run.checkpoints)
         self._rotation.add(path)
         return str(path)
 
@@ -179,18 +180,47 @@ class Checkpointer:
         return True
 
     def _write(self, directory: CheckpointDirectory) -> Path:
-        """Writes a checkpoint. One that is left incomplete is removed, as it would be the newest."""
-        path = directory.prefix(self._trainer.updates)
+        """Writes a checkpoint. One that is left incomplete would be the newest, so its index comes last."""
+        path, unfinished = directory.prefix(self._trainer.updates), directory.unfinished
+        shutil.rmtree(unfinished, ignore_errors=True)  # Of a process that was killed while it saved.
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            unfinished.mkdir(parents=True)
             self._checkpoint.save_counter.assign_add(1)  # Part of every checkpoint of earlier versions.
-            self._checkpoint.write(str(path))
-        except WRITE_ERRORS:
-            remove_unfinished(directory)
-            if not is_whole(str(path)):
-                remove(path)
-            raise
+            self._checkpoint.write(str(unfinished / path.name))
+            for file in files_of(unfinished / path.name):
+                file.replace(path.with_name(file.name))
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
         return path
+
+
+class Rotation:
+    """Keeps the last `keep` checkpoints of a directory, and one per `keep_every_hours` for good.
+
+    Checkpoints that are older than the last `keep` when a session begins are those kept for good.
+    """
+
+    def __init__(self, directory: CheckpointDirectory, keep: int, keep_every_hours: float):
+        """Starts a session; the directory may not exist."""
+        self._keep, self._every_secs = keep, 3600.0 * keep_every_hours
+        newest_first = directory.prefixes()
+        for data in directory.path.glob(f"{CHECKPOINT_NAME}-[0-9]*.data-?????-of-?????"):
+            if data.with_suffix("") not in newest_first:  # A process was killed before it wrote the index.
+                with contextlib.suppress(OSError):
+                    data.unlink()
+        self._recent = newest_first[:keep][::-1]
+        reference = [*newest_first[keep : keep + 1], *self._recent]
+        self._last_kept = _time(reference[0]) if reference else time.time()
+
+    def add(self, written: Path) -> None:
+        """Removes the checkpoints that a new one makes superfluous, oldest first."""
+        self._recent = [prefix for prefix in self._recent if prefix != written] + [written]
+        while len(self._recent) > self._keep:
+            oldest = self._recent.pop(0)
+            if _time(oldest) - self._last_kept >= self._every_secs:
+                self._last_kept = _time(oldest)
+            else:
+                remove(oldest)
 
 
 def newest_checkpoint(logdir: str | Path) -> str | None:
@@ -257,3 +287,69 @@ def _read(path: str, restore: Callable[[str], Any]) -> None:
             f"The checkpoint {path} belongs to another network or optimizer; use the flags that it was "
             f"trained with, or another --logdir ({reason(error)})."
         ) from error
+
+
+def newest_readable(directory: CheckpointDirectory) -> tuple[str | None, list[str]]:
+    """The newest complete checkpoint, and any newer ones that are damaged.
+
+    Raises:
+      ValueError: there are checkpoints, but all of them are damaged.
+    """
+    damaged: list[str] = []
+    for path in map(str, directory.prefixes()):
+        if is_whole(path):
+            return path, damaged
+        damaged.append(path)
+    if damaged:
+        raise ValueError(
+            f"None of the {len(damaged)} checkpoints in {directory.path} can be read; move them away to "
+            "start from scratch."
+        )
+    return None, []
+
+
+def is_whole(path: str) -> bool:
+    """Whether all values can be read; each has a checksum."""
+    try:
+        with found_by_tensorflow(path) as plain:
+            reader = tf.train.load_checkpoint(plain)
+            for name in reader.get_variable_to_shape_map():
+                reader.get_tensor(name)
+    except _READ_ERRORS:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def found_by_tensorflow(path: str) -> Iterator[str]:
+    """A path by which TensorFlow can read a checkpoint: it takes brackets and stars for a pattern.
+
+    If the checkpoint's prefix has such characters, the result leads through a symbolic link.
+    """
+    if _PATTERN.isdisjoint(path):
+        yield path
+        return
+    directory, name = os.path.split(os.path.abspath(path))
+    with tempfile.TemporaryDirectory(prefix="seed_rl_") as links:
+        link = os.path.join(links, "link")
+        os.symlink(directory, link)
+        yield os.path.join(link, name)
+
+
+def files_of(prefix: Path) -> list[Path]:
+    """The files of a checkpoint, the index last."""
+    pattern = re.compile(rf"{re.escape(prefix.name)}\.(data-\d+-of-\d+|index)")
+    return sorted(path for path in prefix.parent.glob(f"{prefix.name}.*") if pattern.fullmatch(path.name))
+
+
+def remove(prefix: Path) -> None:
+    """Removes the files of a checkpoint, the index first. One that is kept for a while longer is no harm."""
+    for path in reversed(files_of(prefix)):
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _time(prefix: Path) -> float:
+    """When a checkpoint was written, in seconds; 0 if it is gone."""
+    times = [path.stat().st_mtime for path in files_of(prefix) if path.exists()]
+    return times[-1] if times else 0.0

@@ -31,7 +31,7 @@ RANGES: Mapping[str, Mapping[str, tuple[float, float]]] = {
     },
     # In the records of a step, where that is an unroll.
     "Unroll": {"version": (0, _MOST_COUNTED)},
-    # Between learner hosts (`wire.hosts`).
+    # Between learner hosts (`hosts.addresses`).
     "Meet": {"index": (0, _INT32), "joined": (0, _MOST_COUNTED), "waiting": (0, _MOST_COUNTED)},
 }
 

@@ -13,8 +13,8 @@ from seed_rl.actor import loop
 from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.actor.group import EnvironmentRefusedError
 from seed_rl.actor.loop import Actor
+from seed_rl.hosts.addresses import LearnerHosts
 from seed_rl.wire.client import LearnerGoneError, RefusedError
-from seed_rl.wire.hosts import LearnerHosts
 from seed_rl.wire.shared_memory import MOST_GROUPS, is_supported
 from tests.actor.counting import DEADLINE_SECS, LENGTH, Learner, Player
 from tests.actor.event_loops import KINDS

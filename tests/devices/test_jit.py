@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.algorithms.base import AlgorithmError
 from seed_rl.devices.replicas import Replicas
 from seed_rl.training.trainer import Trainer
 from seed_rl.training.training_config import TrainerConfig
@@ -15,19 +14,14 @@ from tests.training import slopes
 B, UPDATES = 4, 4
 
 
-def trained(case, batches, jit):
-    """Everything that updates leave behind, by name."""
-    found, trainer = recorded.trained(make(case, B), Replicas(jit=jit), batches, B)
-    assert trainer.iteration.numpy() == UPDATES
-    return found, trainer
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_compiled_update_is_the_same(case):
     """Weights, target network, optimizer, statistics, priorities and metrics; compiled once."""
     batches = recorded.samples(make(case, B), CASES[case][1], B, UPDATES)
-    (expected, _), (found, trainer) = (trained(case, batches, jit) for jit in (False, True))
+    (expected, _), (found, trainer) = (
+        recorded.trained(make(case, B), Replicas(jit=jit), batches, B) for jit in (False, True)
+    )
     assert expected.keys() == found.keys() and len(found) > 40
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-4, err_msg=name)
@@ -44,16 +38,6 @@ def test_it_is_compiled_as_a_whole():
     compiled = [attribute for attribute in attributes if attribute is not None and attribute.b]
     assert len(compiled) == 1
     assert algorithm.weights.numpy().tolist() < [1.0, 1.0]
-
-
-def test_an_error_in_an_algorithm_is_still_one_sentence():
-    class Unreduced(slopes.Slope):
-        def losses(self, sample):
-            output = super().losses(sample)
-            return output._replace(by_objective={"loss": sample.env.reward * tf.reduce_sum(self.weights)})
-
-    with pytest.raises(AlgorithmError, match=r"^Unreduced\.losses must return 'loss' of shape"):
-        Trainer(Unreduced(), TrainerConfig(), Replicas(jit=True)).update(slopes.sample(1.0), 0.0)
 
 
 def test_several_training_devices_are_refused():

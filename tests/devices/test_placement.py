@@ -6,14 +6,7 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.devices import placement
-from seed_rl.devices.placement import (
-    Placement,
-    computing_in,
-    count_training_gpus,
-    num_training,
-    place,
-    place_on_host,
-)
+from seed_rl.devices.placement import Placement, computing_in, num_training, place
 from seed_rl.devices.publisher import variables_of
 from seed_rl.devices.replicas import Replicas
 from seed_rl.networks.networks_config import NetworkConfig
@@ -28,120 +21,103 @@ from tests.devices.recorded import random_step, samples
 
 @pytest.fixture
 def devices(monkeypatch):
-    """Sets which devices there are."""
-    return lambda *names: monkeypatch.setattr(placement, "available", lambda: list(names))
+    """Sets how many GPUs there are."""
+
+    def set_up(count):
+        found = {"GPU": count, "CPU": 1, "TPU": 0}
+        monkeypatch.setattr(placement, "_names", lambda kind: [f"{kind}:{i}" for i in range(found[kind])])
+
+    return set_up
 
 
-def gpus(*numbers):
-    return tuple(f"GPU:{number}" for number in numbers)
+def names(text):
+    """Devices from numbers of GPUs and from names."""
+    return tuple(f"GPU:{word}" if word.isdigit() else word for word in text.split())
 
 
 @pytest.mark.parametrize(
-    ("count", "batch_size", "training", "inference"),
+    ("count", "training", "inference", "batch_size", "trains", "acts"),
     [
-        (1, 32, (0,), (0,)),
-        (2, 32, (1,), (0,)),
-        (3, 32, (1, 2), (0,)),
-        (4, 32, (2, 3), (0, 1)),
-        (4, 7, (3,), (0, 1, 2)),
-        (8, 48, (2, 3, 4, 5, 6, 7), (0, 1)),
-        (8, 160, (3, 4, 5, 6, 7), (0, 1, 2)),
-        (8, 64, (4, 5, 6, 7), (0, 1, 2, 3)),
+        # By default, the most devices that divide the batch train.
+        (1, "", "", 32, "0", "0"),
+        (2, "", "", 32, "1", "0"),
+        (3, "", "", 32, "1 2", "0"),
+        (4, "", "", 32, "2 3", "0 1"),
+        (4, "", "", 7, "3", "0 1 2"),
+        (8, "", "", 48, "2 3 4 5 6 7", "0 1"),
+        (8, "", "", 160, "3 4 5 6 7", "0 1 2"),
+        (8, "", "", 64, "4 5 6 7", "0 1 2 3"),
+        (4, "3", "", 12, "3", "0 1 2"),
+        (4, "0,1,2,3", "", 12, "0 1 2 3", "0"),
+        (4, "", "2", 12, "0 1 3", "2"),
+        (4, "", "0,1,2,3", 12, "0 1 2 3", "0 1 2 3"),
+        (4, "0,1", "cpu:0", 12, "0 1", "CPU:0"),
+        (4, "gpu:1, GPU:2", "3,0", 12, "1 2", "3 0"),
     ],
 )
-def test_by_default_the_most_devices_that_divide_the_batch_train(
-    devices, count, batch_size, training, inference
-):
-    devices(*gpus(*range(count)))
-    assert place("", "", batch_size) == Placement(gpus(*training), gpus(*inference))
+def test_devices_that_train_and_infer(devices, count, training, inference, batch_size, trains, acts):
+    devices(count)
+    assert place(training, inference, batch_size) == Placement(names(trains), names(acts))
+
+
+@pytest.mark.parametrize(("count", "training", "trains"), [(1, "", "0"), (4, "", "0 1 2"), (4, "3", "3")])
+def test_where_actors_choose_the_actions_no_device_is_left_to_infer(devices, count, training, trains):
+    devices(count)
+    assert place(training, "", 9, infers=False) == Placement(names(trains), names(trains)[:1])
 
 
 @pytest.mark.parametrize(
     ("count", "batch_size", "num_hosts", "expected"),
-    [
-        (8, 48, 2, 6),
-        (8, 64, 2, 4),
-        (8, 6, 2, 3),
-        (8, 3, 2, 1),
-        (64, 384, 1, 48),
-        (32, 640, 1, 20),
-        (1, 5, 1, 1),
-    ],
+    [(8, 48, 2, 6), (8, 64, 2, 4), (8, 6, 2, 3), (8, 3, 2, 1), (64, 384, 1, 48), (32, 640, 1, 20)],
 )
 def test_all_hosts_share_the_batch(count, batch_size, num_hosts, expected):
     assert num_training(count, batch_size, num_hosts) == expected
 
 
 @pytest.mark.parametrize(
-    ("training", "inference", "expected"),
+    ("count", "training", "inference", "trains", "acts"),
     [
-        ("3", "", Placement(gpus(3), gpus(0, 1, 2))),
-        ("0,1,2,3", "", Placement(gpus(0, 1, 2, 3), gpus(0))),
-        ("", "2", Placement(gpus(0, 1, 3), gpus(2))),
-        ("", "0,1,2,3", Placement(gpus(0, 1, 2, 3), gpus(0, 1, 2, 3))),
-        ("0,1", "cpu:0", Placement(gpus(0, 1), ("CPU:0",))),
-        ("gpu:1, GPU:2", "3,0", Placement(gpus(1, 2), gpus(3, 0))),
+        (0, "", "", "CPU:0", "CPU:0"),
+        (1, "", "", "0", "0"),
+        (2, "", "", "0", "1"),
+        (2, "cpu:0", "", "CPU:0", "0 1"),
+        (8, "", "", "0 1 2 3 4 5", "6 7"),
+        (4, "", "1,3", "0 1", "1 3"),
+        (4, "0,1", "", "0 1", "2 3"),
+        (2, "", "cpu:0", "0 1", "CPU:0"),
     ],
 )
-def test_what_is_chosen(devices, training, inference, expected):
-    devices(*gpus(0, 1, 2, 3))
-    assert place(training, inference, 12) == expected
+def test_each_of_several_hosts_trains_on_its_first_devices(devices, count, training, inference, trains, acts):
+    devices(count)
+    assert place(training, inference, 48, num_hosts=2) == Placement(names(trains), names(acts))
 
 
 @pytest.mark.parametrize(
-    ("training", "inference", "message"),
+    ("training", "inference", "num_hosts", "message"),
     [
-        ("4", "", r"--training_devices=4: there is no device 4; choose from GPU:0, GPU:1, CPU:0\."),
-        (
-            "",
-            "TPU:0",
-            r"--inference_devices=TPU:0: there is no device TPU:0; choose from GPU:0, GPU:1, CPU:0\.",
-        ),
-        ("", "/job:worker/task:1/GPU:0", r"there is no device /job:worker/task:1/GPU:0; choose from GPU:0, "),
-        ("1,GPU:1", "", r"--training_devices=1,GPU:1 names GPU:1 twice; name each device once\."),
+        ("4", "", 1, r"--training_devices=4: there is no device 4; choose from GPU:0, GPU:1, CPU:0\."),
+        ("", "TPU:0", 1, "--inference_devices=TPU:0: there is no device TPU:0; choose from GPU:0, "),
+        ("", "/job:worker/GPU:0", 1, "there is no device /job:worker/GPU:0; choose from GPU:0, "),
+        ("1,GPU:1", "", 1, r"--training_devices=1,GPU:1 names GPU:1 twice; name each device once\."),
+        ("1", "", 2, "--training_devices=1: of several .* trains on its first devices; give GPU:0"),
     ],
 )
-def test_what_is_refused(devices, training, inference, message):
-    devices(*gpus(0, 1))
+def test_devices_that_are_refused(devices, training, inference, num_hosts, message):
+    devices(2)
     with pytest.raises(ValueError, match=message):
-        place(training, inference, 12)
+        place(training, inference, 12, num_hosts)
 
 
 def test_one_device_that_does_everything_needs_no_copies():
-    assert Placement(gpus(0), gpus(0)).is_default
-    assert Placement(gpus(1), gpus(1)).is_shared and not Placement(gpus(1), gpus(1)).is_default
-    assert not Placement(gpus(0, 1), gpus(0, 1)).is_shared
-    assert not Placement(gpus(0), gpus(1)).is_shared
-
-
-@pytest.mark.parametrize(
-    ("count", "training", "inference", "expected"),
-    [
-        (0, "", "", Placement(("CPU:0",), ("CPU:0",))),
-        (1, "", "", Placement(gpus(0), gpus(0))),
-        (2, "", "", Placement(gpus(0), gpus(1))),
-        (8, "", "", Placement(gpus(0, 1, 2, 3, 4, 5), gpus(6, 7))),
-        (4, "", "1,3", Placement(gpus(0, 1), gpus(1, 3))),
-        (4, "0,1", "", Placement(gpus(0, 1), gpus(2, 3))),
-        (2, "", "cpu:0", Placement(gpus(0, 1), ("CPU:0",))),
-    ],
-)
-def test_each_of_several_hosts_trains_on_its_first_devices(
-    devices, monkeypatch, count, training, inference, expected
-):
-    devices(*(gpus(*range(count)) or ("CPU:0",)))
-    monkeypatch.setattr(placement.tf.config, "list_physical_devices", lambda kind: [kind] * count)
-    num_gpus = count_training_gpus(training, inference, 48, 2)
-    assert place_on_host(training, inference, num_gpus) == expected
-
-
-def test_a_host_cannot_train_on_other_devices(devices):
-    devices(*gpus(0, 1))
-    with pytest.raises(
-        ValueError,
-        match=r"--training_devices=1: of several learner hosts, each trains on its first devices; give GPU:0",
+    for trains, acts, is_default, is_shared in (
+        ("0", "0", True, True),
+        ("1", "1", False, True),
+        ("0 1", "0 1", False, False),
+        ("0", "1", False, False),
+        ("TPU:0", "TPU:0", False, False),  # Training has variables of its own.
     ):
-        place_on_host("1", "", 1)
+        found = Placement(names(trains), names(acts))
+        assert (found.is_default, found.is_shared) == (is_default, is_shared)
 
 
 @pytest.mark.parametrize("error", [None, RuntimeError, ValueError])
@@ -268,8 +244,8 @@ def machine(monkeypatch):
     def set_up(cores):
         found = [tf.config.PhysicalDevice(f"/physical_device:TPU:{i}", "TPU") for i in range(cores)]
         monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: found if kind == "TPU" else [])
-        names = [f"TPU:{i}" for i in range(cores)]
-        monkeypatch.setattr(placement, "_names", lambda kind: names if kind == "TPU" else ["CPU:0"])
+        monkeypatch.setattr(tf.config, "get_visible_devices", tf.config.list_physical_devices)
+        monkeypatch.setattr(tf.config, "list_logical_devices", tf.config.list_physical_devices)
         # A board of 2 x 2 chips with 2 cores each.
         coordinates = [[[x, y, 0, core] for y in range(2) for x in range(2) for core in range(2)]]
         topology = tf.tpu.experimental.Topology(mesh_shape=[2, 2, 1, 2], device_coordinates=coordinates)
@@ -287,13 +263,9 @@ def test_where_there_is_none_it_is_one_sentence(machine):
     assert not initialize.called
 
 
-def test_the_split_is_that_of_other_devices_and_nothing_is_shared(machine):
+def test_the_cores_are_split_as_other_devices_are(machine):
     machine(8)
     assert place("", "", 48) == Placement(tuple(f"TPU:{i}" for i in range(2, 8)), ("TPU:0", "TPU:1"))
-    machine(1)
-    only = place("", "", 48)
-    assert only == Placement(("TPU:0",), ("TPU:0",))
-    assert not only.is_shared and not only.is_default  # Training has variables of its own.
 
 
 def test_the_chosen_cores_train(machine):

@@ -15,9 +15,9 @@ import yaml
 
 from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.flags.resolve import resolve
+from seed_rl.hosts.addresses import find_hosts
 from seed_rl.launch.plan import LocalConfig
 from seed_rl.learner.learner_config import LearnerConfig
-from seed_rl.wire.hosts import find_hosts
 from seed_rl.wire.security import SecurityConfig
 
 ROOT = Path(__file__).resolve().parents[2]

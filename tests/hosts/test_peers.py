@@ -7,9 +7,9 @@ import json
 import grpc
 import pytest
 
+from seed_rl.hosts.addresses import SERVICE, LearnerHosts
 from seed_rl.hosts.peers import HostLostError, HostsDisagreeError, Peers
 from seed_rl.serving.listener import Listener
-from seed_rl.wire.hosts import SERVICE, LearnerHosts
 from seed_rl.wire.security import Security
 from tests.waiting import wait_until
 
@@ -22,7 +22,7 @@ class Group:
     def __init__(self, path, count=3, timeout_secs=20.0, token=None):
         self.addresses = tuple(f"unix:{path}/{index}" for index in range(count))
         self.timeout_secs, self.security = timeout_secs, Security(token=token)
-        self._pool = concurrent.futures.ThreadPoolExecutor(2 * count)
+        self.pool = concurrent.futures.ThreadPoolExecutor(2 * count)
         self._stack = contextlib.ExitStack()
         self.problems = {}
         self._leaving = []
@@ -31,9 +31,9 @@ class Group:
         return self
 
     def __exit__(self, *_):
-        concurrent.futures.wait([self._pool.submit(p.leave, "the test is over") for p in self._leaving])
+        concurrent.futures.wait([self.pool.submit(p.leave, "the test is over") for p in self._leaving])
         self._stack.close()
-        self._pool.shutdown()
+        self.pool.shutdown()
 
     def host(self, index, listens=True, **identity):
         """One host; a second one with the same index cannot listen."""
@@ -47,7 +47,7 @@ class Group:
 
     def meet(self, *peers):
         """Results and errors of `meet`, for each of these hosts."""
-        futures = [self._pool.submit(p.meet, lambda: False) for p in peers]
+        futures = [self.pool.submit(p.meet, lambda: False) for p in peers]
         return [f.exception() or f.result() for f in futures]
 
     def met(self):
@@ -55,17 +55,13 @@ class Group:
         found = [self.host(index) for index in range(len(self.addresses))]
         for answer in self.meet(*found):
             assert isinstance(answer, list), answer
-        for peers in found:
-            peers.watch(lambda sentence, peers=peers: self.problems.setdefault(peers.hosts.index, sentence))
+        for index, peers in enumerate(found):
+            peers.watch(lambda sentence, index=index: self.problems.setdefault(index, sentence))
         return found
-
-    def later(self, function, *arguments):
-        """The future of a call in another thread."""
-        return self._pool.submit(function, *arguments)
 
     def leave(self, *peers):
         """All of these leave at the same time."""
-        concurrent.futures.wait([self._pool.submit(p.leave) for p in peers])
+        concurrent.futures.wait([self.pool.submit(p.leave) for p in peers])
 
 
 @pytest.mark.parametrize("token", [None, "0123456789abcdef"])
@@ -124,27 +120,19 @@ def test_a_host_that_is_asked_to_stop_waits_no_longer(tmp_path):
         assert [group.host(index).meet(lambda: True) for index in (0, 1)] == [[], []]
 
 
-def test_a_failure_reaches_everyone(tmp_path):
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_failure_reaches_everyone(tmp_path, failing):
     with Group(tmp_path, 3) as group:
-        first, second, third = group.met()
-        second.leave("The loss is no longer finite.")
-        failed = f"learner host 1 ({group.addresses[1]}) failed: The loss is no longer finite."
-        for peers in (first, third):
-            wait_until(lambda peers=peers: peers.problem, "the problem")
-            with pytest.raises(HostLostError, match="learner host 1"):
-                peers.check()
-            assert peers.problem == failed
-        wait_until(lambda: group.problems == {0: failed, 2: failed}, lambda: str(group.problems))
-
-
-def test_a_failure_of_the_first_host_reaches_everyone(tmp_path):
-    with Group(tmp_path, 2) as group:
-        first, other = group.met()
-        leaving = group.later(first.leave, "the disk is full.")
-        wait_until(lambda: other.problem, "the problem")
-        other.leave(other.problem)
+        peers = group.met()
+        leaving = group.pool.submit(peers[failing].leave, "The disk is full.")
+        failed = f"learner host {failing} ({group.addresses[failing]}) failed: The disk is full."
+        others = [index for index in range(3) if index != failing]
+        wait_until(lambda: group.problems == dict.fromkeys(others, failed), lambda: str(group.problems))
+        for index in others:
+            with pytest.raises(HostLostError, match=f"learner host {failing}"):
+                peers[index].check()
+            peers[index].leave(failed)
         leaving.result()
-        assert other.problem == f"learner host 0 ({group.addresses[0]}) failed: the disk is full."
 
 
 @pytest.mark.parametrize(
@@ -164,7 +152,7 @@ def test_an_update_that_a_host_does_not_join_or_that_does_not_end_ends_all(tmp_p
         assert peers[0].problem.startswith(said.format(tmp_path))
 
 
-def test_the_first_host_hears_what_the_others_report(tmp_path):
+def test_a_report_reaches_the_first_host_and_a_bad_one_ends_all(tmp_path):
     with Group(tmp_path, 2) as group:
         first, other = group.met()
         heard = []
@@ -173,16 +161,10 @@ def test_the_first_host_hears_what_the_others_report(tmp_path):
         wait_until(lambda: heard, "a report")
         assert heard[0] == (1, {"figures": {"queue_depth": 3.0}})
 
-
-def test_a_report_that_cannot_be_used_is_a_loss_that_all_learn_of(tmp_path):
-    with Group(tmp_path, 2) as group:
-        first, other = group.met()
-
         def add(index, report):
             raise OverflowError("inf")
 
         first.on_report = add
-        other.take_report = lambda: {"figures": {}}
         wait_until(lambda: len(group.problems) == 2, "the problem")
         assert "sent something else than expected: OverflowError('inf')" in first.problem
 
@@ -195,7 +177,7 @@ NO_MESSAGES = [
     *(b"\xff", b"[]", b"1", b"{}", b'{"a":' * 100_000),
     *(first_message(index=index) for index in (-1, 1e999, float("nan"), 2**63, "1", None, [1])),
     *(first_message(joined=value) for value in (-1, 10**16, float("inf"), {})),
-    *(first_message(**{name: 1}) for name in ("identity",)),
+    first_message(identity=1),
 ]
 
 

@@ -99,69 +99,55 @@ def test_an_error_of_the_server_is_kept_too(start, monkeypatch):
 NUM_ENVS = 4
 
 
-class FakeServing:
-    """Gives out the batches that a test puts into `batches`, and keeps those that are to be answered."""
+class FakeBatcher:
+    """Gives out the batches that a test puts into `batches`."""
 
     def __init__(self):
-        self.batches, self.answered, self.gone = [], [], set()
+        self.batches, self.gone = [], set()
 
-    def requests(self, timeout_secs):
-        return self.batches.pop(0) if self.batches else []
+    def next_batch(self, timeout_secs):
+        return self.batches.pop(0)
 
     def is_connected(self, client):
         return client not in self.gone
-
-    def answer(self, batch):
-        self.answered.append([client for client, _ in batch])
-        return []
-
-
-class NoExperience:
-    """Never has a batch."""
-
-    def batch_ready(self):
-        return False
 
 
 @pytest.fixture
 def run():
     """Takes batches of (client, first environment, number of environments); returns what was answered."""
-    serving, keys = FakeServing(), itertools.count()
-    lockstep = Lockstep(serving, NoExperience(), NUM_ENVS)
+    batcher, core, keys = FakeBatcher(), mock.MagicMock(), itertools.count()
+    core.answer.return_value = []
+    experience = mock.Mock(batch_ready=lambda: False)
+    lockstep = Lockstep(core, batcher, None, experience, NUM_ENVS, None)
 
     def request(client, first_env, num_envs):
         group = ServedGroup(next(keys), client, first_env, num_envs, is_restart=False)
         return client, Request(group, b"", 0.0)
 
     def run(*batches, ended=()):
-        serving.gone |= set(ended)
-        serving.batches = [[request(*entry) for entry in batch] for batch in batches]
-        for _ in batches:
-            assert lockstep.next(0.0) is None
-        answered, serving.answered = serving.answered, []
-        return answered
+        batcher.gone |= set(ended)
+        batcher.batches = [[request(*entry) for entry in batch] for batch in batches]
+        core.answer.reset_mock()
+        assert [lockstep.next(0.0) for _ in batches] == [None] * len(batches)
+        return [[client for client, _ in call.args[0]] for call in core.answer.call_args_list]
 
     return run
 
 
-def test_all_environments_act_together_in_the_order_of_their_ids(run):
-    assert run([(1, 2, 2)], [(2, 0, 2)]) == [[2, 1]]
-    assert run([(3, 2, 2), (4, 0, 2)]) == [[4, 3]]
-
-
-@pytest.mark.parametrize("ended", [(), (1,)])
-def test_an_actor_of_two_groups_is_replaced_by_one_of_one(run, ended):
-    assert run([(1, 2, 2)]) == []  # Its other group never came.
-    assert run([(2, 0, 4)], ended=ended) == [[2]]
-
-
-def test_an_actor_of_one_group_is_replaced_by_one_of_two(run):
-    assert run([(1, 0, 3)]) == []
-    assert run([(2, 1, 2)], [(3, 3, 1)]) == []
-    assert run([(4, 0, 1)]) == [[4, 2, 3]]
-
-
-def test_a_stream_that_has_ended_is_not_acted_for(run):
-    assert run([(1, 0, 2)]) == []
-    assert run([(2, 2, 2)], ended=[1]) == []
-    assert run([(3, 0, 2)]) == [[3, 2]]
+@pytest.mark.parametrize(
+    "steps",
+    [
+        # All environments act together in the order of their ids.
+        [([[(1, 2, 2)], [(2, 0, 2)]], (), [[2, 1]]), ([[(3, 2, 2), (4, 0, 2)]], (), [[4, 3]])],
+        # An actor of two groups, whose other group never came, is replaced by one of one.
+        [([[(1, 2, 2)]], (), []), ([[(2, 0, 4)]], (), [[2]])],
+        [([[(1, 2, 2)]], (), []), ([[(2, 0, 4)]], (1,), [[2]])],
+        # An actor of one group is replaced by one of two.
+        [([[(1, 0, 3)]], (), []), ([[(2, 1, 2)], [(3, 3, 1)]], (), []), ([[(4, 0, 1)]], (), [[4, 2, 3]])],
+        # A stream that has ended is not acted for.
+        [([[(1, 0, 2)]], (), []), ([[(2, 2, 2)]], (1,), []), ([[(3, 0, 2)]], (), [[3, 2]])],
+    ],
+)
+def test_a_synchronous_run_acts_for_all_environments_at_once(run, steps):
+    for batches, ended, answered in steps:
+        assert run(*batches, ended=ended) == answered

@@ -103,7 +103,7 @@ def test_a_list_of_checkpoints_means_nothing(house, trained, content):
             lines = [f'all_model_checkpoint_paths: "{prefix}"\n' for prefix in prefixes]
             path.write_text(f'model_checkpoint_path: "{prefixes[-1]}"\n' + "".join(lines))
     before = {path: path.stat().st_mtime_ns for path in elsewhere.rglob("*")}
-    left = run.checkpoints.prefix(77).with_name(f"{run.checkpoints.prefix(77).name}_temp")
+    left = run.checkpoints.unfinished
     left.mkdir()  # As a process leaves that is killed while it saves.
     resumed = start(house, "dqn", 2800)
     assert resumed.end() == 0, resumed.output

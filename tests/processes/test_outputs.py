@@ -48,7 +48,7 @@ def test_a_full_disk_costs_checkpoints_only_while_it_is_full(house):
     assert learner.last_line.endswith("Free up space, and run the same command again to resume.")
     assert "Traceback" not in learner.output
     assert newest_checkpoint(house.logdir).endswith(f"ckpt-{checkpoints(house)[-1]}")
-    assert not list(house.logdir.glob("checkpoints/*_temp*"))
+    assert not list(house.logdir.glob("checkpoints/unfinished*"))
 
 
 PIPED = """

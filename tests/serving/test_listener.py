@@ -8,13 +8,13 @@ import threading
 import grpc
 import pytest
 
+from seed_rl.hosts.addresses import SERVICE as LEARNERS
 from seed_rl.serving import listener
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.connections import Connections
 from seed_rl.serving.listener import NotServingError
 from seed_rl.serving.server import InferenceServer
 from seed_rl.serving.shared_memory import make_wake_up_set
-from seed_rl.wire.hosts import SERVICE as LEARNERS
 from seed_rl.wire.protocol import SERVICE
 from seed_rl.wire.shared_memory import is_supported
 from tests.garbage import call_of

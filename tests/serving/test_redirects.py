@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
+from seed_rl.hosts.addresses import LearnerHosts
 from seed_rl.serving.connection import Refusal
 from seed_rl.serving.gateway import gateway_addresses
 from seed_rl.wire.client import resolved
-from seed_rl.wire.hosts import LearnerHosts
 from tests.serving.conversation import Batcher, Process, make_connections
 from tests.serving.harness import NUM_ENVS
 

@@ -5,13 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from seed_rl.runs.layout import CheckpointDirectory
-from seed_rl.training.checkpoint import best_checkpoint, newest_checkpoint
-from seed_rl.training.checkpoint_files import Rotation, remove, remove_unfinished
+from seed_rl.runs.layout import CheckpointDirectory, RunDirectory
+from seed_rl.training.checkpoint import Rotation, best_checkpoint, newest_checkpoint, remove
 from tests.selection import mostly_long, mostly_slow
 from tests.training.test_checkpoint import save, small_run
 
 HOUR = 3600
+
+
+@pytest.fixture
+def directory(tmp_path):
+    return CheckpointDirectory(tmp_path / "checkpoints")
 
 
 def touch(directory, updates, hours=0.0):
@@ -31,8 +35,7 @@ def present(directory):
     return found
 
 
-def test_the_last_ones_are_kept_and_one_per_hour(tmp_path):
-    directory = CheckpointDirectory(tmp_path / "checkpoints")
+def test_the_last_ones_are_kept_and_one_per_hour(directory):
     touch(directory, 0)
     rotation = Rotation(directory, 2, 1.0)
     for updates in range(1, 11):
@@ -44,107 +47,58 @@ def test_the_last_ones_are_kept_and_one_per_hour(tmp_path):
     assert present(directory) == [4, 8, 12, 14, 15]
 
 
-def test_a_checkpoint_may_be_written_again(tmp_path):
-    directory = CheckpointDirectory(tmp_path / "checkpoints")
-    rotation = Rotation(directory, 2, 1.0)
-    for updates in (1, 2, 2, 2):
-        rotation.add(touch(directory, updates))
-    assert present(directory) == [1, 2]
-
-
-def test_after_a_step_back_the_newest_are_those_written_last(tmp_path):
-    """Not those with the most updates."""
-    directory = CheckpointDirectory(tmp_path / "checkpoints")
-    for updates in (1, 2, 3):
+@pytest.mark.parametrize(
+    ("before", "written"),
+    [
+        ((), (1, 2, 2, 2)),  # One may be written again.
+        ((1, 2, 3), (2, 1)),  # After a step back, the newest are those written last.
+    ],
+)
+def test_the_newest_are_those_written_last(directory, before, written):
+    for updates in before:
         touch(directory, updates)
     rotation = Rotation(directory, 2, 1.0)
-    for updates in (2, 1):
+    for updates in written:
         rotation.add(touch(directory, updates))
     assert present(directory) == [1, 2]
 
 
-def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path):
-    directory = CheckpointDirectory(tmp_path / "checkpoints")
-    precious = tmp_path / "precious"
-    precious.mkdir()
-    (precious / "file").touch()
-    touch(directory, 5)
-    left = directory.path / "ckpt-6_temp"
-    left.mkdir()
-    (left / "part-00000-of-00001.data-00000-of-00001.tempstate123").touch()
-    (directory.path / "ckpt-7_temp").symlink_to(precious)
-    (directory.path / "ckpt-8_temp_1234").touch()
-    kept = ["ckpt-mine_temp", "my_ckpt-6_temp", "ckpt-9.backup", "ckpt-9.index.old", "notes.txt"]
-    for name in kept:
-        (directory.path / name).mkdir()
-    Rotation(directory, 3, 1.0).add(touch(directory, 9))
-    there = {path.name for path in directory.path.iterdir()}
-    assert there == {*kept, *(f"ckpt-{n}{end}" for n in (5, 9) for end in (".index", ".data-00000-of-00001"))}
-    assert (precious / "file").exists()
-
-
-# Names beside checkpoint 5, which is complete, and 6, which is not: the files in each directory, None for a
-# file; and whether an interrupted save leaves it.
+# Names beside checkpoint 5, which is complete, and 6, which is not: whether an interrupted save leaves them.
 BESIDE = {
-    "ckpt-6_temp": (
-        ["part-00000-of-00001.data-00000-of-00001.tempstate12", "part-00000-of-00001.index"],
-        True,
-    ),
-    "ckpt-5_temp": (["part-00000-of-00002.data-00000-of-00001"], True),
-    "ckpt-7_temp": ([], True),
-    "ckpt-6_temp_0123456789abcdef": (["part-00000-of-00001.index"], True),
-    "ckpt-6.data-00000-of-00001": (None, True),
-    "ckpt-6.data-00001-of-00002": (None, True),
-    "ckpt-6.index.tempstate1554779393251144333": (None, True),
-    "ckpt-5.index.tempstate1": (None, True),
-    # Of people, of other programs, of complete checkpoints, and what is kept because it is damaged.
-    "ckpt-8_temp": (["part-00000-of-00001.index", "notes.txt"], False),
-    "ckpt-6_template": (["part-00000-of-00001.index"], False),
-    "ckpt-6_temporary": (None, False),
-    "ckpt-5.data-00000-of-00001": (None, False),
-    "ckpt-5.index": (None, False),
-    "ckpt-6.data-00000-of-00001.damaged": (None, False),
-    "ckpt-6.index.damaged": (None, False),
-    "ckpt-6.data-00000-of-00001.bak": (None, False),
-    "ckpt-6.data": (None, False),
-    "ckpt-6": (["variables"], False),
-    "ckpt-best.data-00000-of-00001": (None, False),
-    "other-6.data-00000-of-00001": (None, False),
-    "old_ckpt-6.index.tempstate1": (None, False),
-    "checkpoint": (None, False),
-    "replay.bin": (None, False),
-    "model.tmp": (None, False),
+    "ckpt-6.data-00000-of-00001": True,
+    "ckpt-6.data-00001-of-00002": True,
+    "unfinished/ckpt-7.index": True,
+    "unfinished/ckpt-7_temp/part-00000-of-00001.data-00000-of-00001.tempstate12": True,
+    # Of people, of other programs, of complete checkpoints, and of those that are kept because of damage.
+    "ckpt-5.data-00000-of-00001": False,
+    "ckpt-5.index": False,
+    "ckpt-6.data-00000-of-00001.damaged": False,
+    "ckpt-6.index.damaged": False,
+    "ckpt-6.data-00000-of-00001.bak": False,
+    "ckpt-6.data": False,
+    "ckpt-6/variables": False,
+    "ckpt-best.data-00000-of-00001": False,
+    "other-6.data-00000-of-00001": False,
+    "checkpoint": False,
+    "replay.bin": False,
+    "model.tmp": False,
 }
 
 
-def make(path, inside):
-    """A file, or a directory with files of these names."""
-    if inside is None:
-        path.write_text("x")
-    else:
-        path.mkdir(parents=True)
-        for name in inside:
-            (path / name).write_text("x")
-
-
-@pytest.mark.parametrize("place", ["checkpoints", "checkpoints/best", "checkpoints/kept"])
-def test_the_first_save_removes_what_an_interrupted_one_has_left_and_nothing_else(tmp_path, place):
-    (tmp_path / "checkpoints/best").mkdir(parents=True)
-    (tmp_path / "checkpoints/kept").mkdir()
-    for name, (inside, _) in BESIDE.items():
-        make(tmp_path / place / name, inside)
-    (tmp_path / "checkpoints/best/best.json.tmp").write_text('{"mean')
+def test_a_save_removes_what_an_interrupted_one_has_left_and_nothing_else(tmp_path):
+    directory = RunDirectory(tmp_path).checkpoints.path
+    for name in BESIDE:
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text("x")
     save(small_run(tmp_path, keep=9), 9)
-    wrong = [name for name, (_, left) in BESIDE.items() if (tmp_path / place / name).exists() == left]
+    wrong = [name for name, is_left in BESIDE.items() if (directory / name).exists() == is_left]
     assert wrong == []
-    assert (tmp_path / place / "ckpt-8_temp/notes.txt").exists()
-    assert (tmp_path / "checkpoints/ckpt-9.index").exists()
-    assert not (tmp_path / "checkpoints/best/best.json.tmp").exists()
+    assert (directory / "ckpt-9.index").exists()
+    assert not (directory / "unfinished").exists()
 
 
-def test_a_checkpoint_that_is_only_half_removed_leaves_no_index(tmp_path, monkeypatch):
+def test_a_checkpoint_that_is_only_half_removed_leaves_no_index(directory, monkeypatch):
     """Else it would be taken for a checkpoint that is damaged."""
-    directory = CheckpointDirectory(tmp_path / "checkpoints")
     prefix, unlink, removed = touch(directory, 5), Path.unlink, []
 
     def die(path):
@@ -158,29 +112,16 @@ def test_a_checkpoint_that_is_only_half_removed_leaves_no_index(tmp_path, monkey
         remove(prefix)
     monkeypatch.undo()
     assert directory.prefixes() == []
-    remove_unfinished(directory)
+    Rotation(directory, 3, 1.0)
     assert list(directory.path.iterdir()) == []
 
 
 # Directories that TensorFlow, a shell or Python may take for something else.
-NAMES = [
-    "lr[1]",
-    "a*b",
-    "a?b",
-    "[!x]",
-    "back\\slash",
-    "two words",
-    " ",
-    "größe",
-    "運行",
-    "~",
-    "-x",
-    "a,b=c:d",
-    "{a}",
-]
+PATTERNS = ["lr[1]", "a*b", "a?b", "[!x]"]
+OTHERS = ["back\\slash", "two words", " ", "größe", "運行", "~", "-x", "a,b=c:d", "{a}"]
 
 
-@pytest.mark.parametrize("name", [*mostly_slow(NAMES[:4], ["lr[1]"]), *mostly_long(NAMES[4:], [])])
+@pytest.mark.parametrize("name", [*mostly_slow(PATTERNS, ["lr[1]"]), *mostly_long(OTHERS, [])])
 def test_a_directory_may_have_any_name(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     logdir = os.path.join(name, "run")

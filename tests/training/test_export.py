@@ -49,14 +49,11 @@ def make_policy(seed):
     return VTrace(VTraceConfig.of(mlp_sizes="6,5", lstm_size=7), SPEC, 1).policy
 
 
-def parameters(act):
-    """Of the policy, for the observation that LOADER uses."""
+def parameters(policy):
+    """Of a policy, exported or not, for the observation that LOADER uses."""
     env = EnvOutput(tf.zeros([1]), tf.ones([1], tf.bool), tf.zeros([1], tf.bool), tf.ones([1, 4]))
-    return act(tf.zeros([1], tf.int32), env)["policy_parameters"][0].numpy().tolist()
-
-
-def of_policy(policy):
-    return parameters(lambda a, env: policy.act(a, env, policy.initial_state(1), tf.range(1))[0].info)
+    output, _ = policy.act(tf.zeros([1], tf.int32), env, policy.initial_state(tf.constant(1)), tf.range(1))
+    return output.info["policy_parameters"][0].numpy().tolist()
 
 
 @pytest.mark.slow
@@ -72,8 +69,8 @@ def test_loads_without_this_package_and_a_second_export_replaces_the_first(tmp_p
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert not found["imported"]
-    assert found["parameters"] == pytest.approx(of_policy(second), abs=1e-5)
-    assert found["parameters"] != pytest.approx(of_policy(first), abs=1e-3)
+    assert found["parameters"] == pytest.approx(parameters(second), abs=1e-5)
+    assert found["parameters"] != pytest.approx(parameters(first), abs=1e-3)
     assert found["state"] == [[64, 7], [64, 7]]
     # Sampled, as Policy.act does: 64 equal observations get different actions.
     assert len(found["action"]) == 64
@@ -91,10 +88,8 @@ def test_directories_that_cannot_be_renamed_are_copied(tmp_path, monkeypatch):
     for seed in (1, 2):
         export_policy(make_policy(seed), SPEC, str(directory))
     assert os.listdir(tmp_path) == ["saved_model"]
-    policy = tf.saved_model.load(str(directory))
-    state = policy.initial_state(tf.constant(1))
-    act = parameters(lambda a, env: policy.act(a, env, state, tf.range(1))[0].info)
-    assert act == pytest.approx(of_policy(make_policy(2)), abs=1e-5)
+    loaded = tf.saved_model.load(str(directory))
+    assert parameters(loaded) == pytest.approx(parameters(make_policy(2)), abs=1e-5)
 
 
 def test_an_export_that_was_interrupted_loses_nothing(tmp_path, monkeypatch):
@@ -110,11 +105,7 @@ def test_an_export_that_was_interrupted_loses_nothing(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         export_policy(make_policy(2), SPEC, str(path))
     monkeypatch.undo()
-    loaded = tf.saved_model.load(str(path))
-    found = parameters(
-        lambda a, env: loaded.act(a, env, loaded.initial_state(tf.constant(1)), tf.range(1))[0].info
-    )
-    assert found == of_policy(policy)
+    assert parameters(tf.saved_model.load(str(path))) == parameters(policy)
     export_policy(make_policy(2), SPEC, str(path))
     assert [p.name for p in tmp_path.iterdir()] == ["saved_model"]
 

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS, AlgorithmError, Losses, Objective
+from seed_rl.devices.replicas import Replicas
 from seed_rl.training.trainer import InitialPriorities, Trainer
 from seed_rl.training.training_config import TrainerConfig
 from seed_rl.types import AgentOutput, EnvOutput, Unroll
@@ -16,14 +17,16 @@ def trainer(algorithm=None, **settings):
     return Trainer(algorithm or Slope(), TrainerConfig(learning_rate=0.1, **settings))
 
 
-@pytest.mark.parametrize(("progress", "rate"), [(0, 0.1), (0.25, 0.075), (1, 0), (1.5, 0), (-1, 0.1)])
-def test_linear_schedule(progress, rate):
-    assert trainer().learning_rate(progress) == pytest.approx(rate)
-
-
-@pytest.mark.parametrize(("progress", "rate"), [(0, 0), (0.1, 0.045), (0.2, 0.08), (0.6, 0.04)])
-def test_the_learning_rate_warms_up(progress, rate):
-    assert trainer(learning_rate_warm_up_fraction=0.2).learning_rate(progress) == pytest.approx(rate)
+@pytest.mark.parametrize(
+    ("warm_up", "progress", "rate"),
+    [
+        *[(0.0, 0, 0.1), (0.0, 0.25, 0.075), (0.0, 1, 0), (0.0, 1.5, 0), (0.0, -1, 0.1)],
+        *[(0.2, 0, 0), (0.2, 0.1, 0.045), (0.2, 0.2, 0.08), (0.2, 0.6, 0.04)],
+    ],
+)
+def test_the_learning_rate_warms_up_and_decays(warm_up, progress, rate):
+    found = trainer(learning_rate_warm_up_fraction=warm_up)
+    assert found.learning_rate(progress) == pytest.approx(rate)
 
 
 def test_tensorflow_keeps_none_of_the_numbers_of_an_update(monkeypatch):
@@ -48,10 +51,7 @@ def test_the_learning_rate_grows_with_the_batch_by_a_rule(rule, rate):
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        (
-            {"learning_rate_scaling": "sqrt"},
-            "^--learning_rate_scaling=sqrt needs .*add --learning_rate_batch",
-        ),
+        ({"learning_rate_scaling": "sqrt"}, "^--learning_rate_scaling=sqrt needs .*--learning_rate_batch"),
         ({"learning_rate_batch_size": 4}, "^--learning_rate_batch_size=4 has no effect .*or leave it out"),
         ({"learning_rate_scaling": "log"}, "choose one of: none, sqrt, linear"),
     ],
@@ -63,20 +63,16 @@ def test_half_a_rule_is_refused(settings, sentence):
 
 def test_updates_are_counted_and_told():
     algorithm = Slope()
-    found = trainer(algorithm)
+    found = trainer(algorithm, adam_epsilon=1e9)  # So that nothing moves.
     assert (found.updates, found.iteration.numpy()) == (0, 0)
     for progress in (0.0, 0.25, 1.5):
-        output = found.update(sample(1.0), progress)
+        output = found.update(sample(1.0, weight=[0, 0, 2, 4]), progress)
+        assert output.metrics["loss"].numpy() == pytest.approx(2.0 * (2 + 4) / 4)
         assert algorithm.progress_seen.numpy() == min(progress, 1.0)
     assert (found.updates, found.iteration.numpy(), algorithm.seen.numpy()) == (3, 3, 3)
     assert algorithm.observed.numpy() == 3 * 2 * B
     assert output.priority.shape == (B,)
     assert set(output.metrics) == {"my_figure", "loss", "gradient_norm", "learning_rate"}
-
-
-def test_loss_is_the_weighted_mean():
-    output = trainer().update(sample(1.0, weight=[0, 0, 2, 4]), 0.0)
-    assert output.metrics["loss"].numpy() == pytest.approx(2.0 * (2 + 4) / 4)
 
 
 def clipped(gradient, norm):
@@ -158,14 +154,15 @@ def test_an_optimizer_of_its_own_is_left_alone_where_there_is_one_objective():
     np.testing.assert_allclose(algorithm.weights.numpy(), 1.0 - 0.25 * 2.0)
 
 
-def test_losses_of_the_wrong_shape_are_refused_before_anything_moves():
+@pytest.mark.parametrize("jit", [False, True])
+def test_losses_of_the_wrong_shape_are_refused_before_anything_moves(jit):
     class Unreduced(Slope):
         def losses(self, sample):
             output = super().losses(sample)
             return output._replace(by_objective={LOSS: sample.env.reward * tf.reduce_sum(self.weights)})
 
     algorithm = Unreduced()
-    found = trainer(algorithm)
+    found = Trainer(algorithm, TrainerConfig(), Replicas(jit=jit))
     with pytest.raises(AlgorithmError, match=r"^Unreduced\.losses must return 'loss' of shape \[B\] = \[4\]"):
         found.update(sample(1.0), 0.0)
     np.testing.assert_array_equal(algorithm.weights, [1.0, 1.0])

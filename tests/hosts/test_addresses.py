@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from seed_rl.wire.hosts import LearnerHosts, find_hosts
+from seed_rl.hosts.addresses import LearnerHosts, find_hosts
 
 
 def test_there_is_one_host_unless_several_are_named():

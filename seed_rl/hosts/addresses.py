@@ -1,4 +1,7 @@
-"""The learner hosts of a run: addresses, TensorFlow's ports, and the environments that each one serves."""
+"""The learner hosts of a run: addresses, TensorFlow's ports, and the environments that each one serves.
+
+Whatever connects to a learner or starts one may import it: no TensorFlow and no gRPC.
+"""
 
 import dataclasses
 import socket

@@ -1,20 +1,19 @@
 """A port that TensorFlow opens on all interfaces is reached through the loopback device only."""
 
 import socket
+import sys
 
 import pytest
 
-from seed_rl.devices import loopback
+from seed_rl.hosts import reductions
 from tests.ports import is_reached, outer_addresses
 
-pytestmark = pytest.mark.skipif(
-    not loopback.is_supported(), reason="needs Linux's choice among sockets of a port"
-)
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux chooses among sockets of a port")
 
 
 def open_on_all_interfaces(port):
     """A socket as TensorFlow's server opens it."""
-    server = loopback._wildcard_socket()
+    server = reductions._wildcard_socket()
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     server.bind(("", port))
     server.listen()
@@ -25,7 +24,7 @@ def open_on_all_interfaces(port):
 def kept(monkeypatch):
     monkeypatch.setenv("TF_GRPC_REUSE_PORT", "")  # So that it is put back.
     monkeypatch.setenv("NCCL_SOCKET_IFNAME", "")
-    with loopback.keep_to_loopback(0) as held:
+    with reductions.keep_to_loopback(0) as held:
         yield held
 
 
@@ -45,4 +44,4 @@ def test_a_port_that_another_process_has_is_an_error(kept):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         with pytest.raises(OSError, match="in use"):
-            loopback.keep_to_loopback(other.getsockname()[1])
+            reductions.keep_to_loopback(other.getsockname()[1])
