@@ -14,7 +14,7 @@ from seed_rl.environments.actions import action_decoder
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import empty_output
 from seed_rl.environments.failures import FailureConfig, Fault
-from seed_rl.environments.reading import leaf_readers
+from seed_rl.environments.observations import observation_leaves
 from seed_rl.environments.specs import Spaces, environment_spec
 from seed_rl.evaluation.episodes import PlayedEpisode, Share
 from seed_rl.types import EnvironmentSpec, EnvOutput, Nest, flatten_like
@@ -117,7 +117,7 @@ class Agent:
             num_envs,
         )
         self._size = num_envs or 1
-        self._readers = leaf_readers(env.observation_space)
+        self._readers = observation_leaves(env.observation_space)
         self._decode = action_decoder(env.action_space)
         self._env = empty_output(spec, self._size)
         self._buffers = flatten_like(spec.observation, self._env.observation)

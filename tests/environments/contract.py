@@ -11,8 +11,8 @@ from seed_rl.actor.group import EpisodeStatistics
 from seed_rl.environments.actions import action_decoder, action_spec
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import BatchedEnvironment
+from seed_rl.environments.observations import ObservationLeaf, hash_words, observation_leaves
 from seed_rl.environments.singles import SingleEnvironments
-from seed_rl.environments.specs import ObservationLeaf, hash_words, observation_leaves
 from seed_rl.types import ArraySpec, flatten_like, flatten_spec
 
 

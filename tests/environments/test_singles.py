@@ -8,8 +8,8 @@ import pytest
 from gymnasium import spaces
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.observations import hash_words
 from seed_rl.environments.singles import SingleEnvironments
-from seed_rl.environments.specs import hash_words
 from tests.environments.contract import suite_of
 
 GO, TERMINATE, TRUNCATE, BOTH = 0, 1, 2, 3

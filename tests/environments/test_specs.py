@@ -12,13 +12,8 @@ from gymnasium.wrappers.utils import RunningMeanStd as Statistics
 from seed_rl.environments.actions import action_decoder, action_spec
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.making import suite_spec
-from seed_rl.environments.specs import (
-    environment_spec,
-    hash_words,
-    observation_leaves,
-    observation_spec,
-    without_statistics,
-)
+from seed_rl.environments.observations import hash_words, observation_leaves, observation_spec
+from seed_rl.environments.specs import environment_spec, without_statistics
 from seed_rl.environments.suites.classic import SUITE as GYM
 from seed_rl.environments.suites.classic import GymConfig
 from seed_rl.evaluation.agent import Agent

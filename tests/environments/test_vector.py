@@ -153,8 +153,8 @@ def _raises(*_):
 FAULTS = {
     "raises": (_raises, "no device"),
     "a nan": (lambda o, r, te, tr, i: (o, r * np.nan, te, tr, i), "the reward nan for environment 0"),
-    "rewards of two": (lambda o, r, te, tr, i: (o, r[:2], te, tr, i), "float64[2] for rewards"),
-    "ends as floats": (lambda o, r, te, tr, i: (o, r, te * 1.0, tr, i), "float64[3] for terminated"),
+    "rewards of two": (lambda o, r, te, tr, i: (o, r[:2], te, tr, i), "for the reward, not 3 of numbers"),
+    "ends as floats": (lambda o, r, te, tr, i: (o, r, te * 1.0, tr, i), "for terminated, not 3 of bools"),
     "another space": (
         lambda o, r, te, tr, i: ({**o, "episode": np.zeros((3, 5), np.float32)}, r, te, tr, i),
         "its observation space says",
@@ -165,7 +165,7 @@ FAULTS = {
     ),
     "no observation": (lambda o, r, te, tr, i: ({}, r, te, tr, i), "no array for the observation"),
     "no info": (lambda o, r, te, tr, i: (o, r, te, tr, None), "which is no dict"),
-    "four parts": (lambda o, r, te, tr, i: (o, r, te, tr), "not (observations, rewards"),
+    "four parts": (lambda o, r, te, tr, i: (o, r, te, tr), "not (observation, reward"),
     "a reset that nobody asked for": (
         lambda o, r, te, tr, i: (o, r, te, tr | True, {"final_obs": o}),
         "resets at once, but its autoreset mode is NEXT_STEP",

@@ -207,11 +207,9 @@ def test_the_end_says_how_often_environments_failed_and_where_to_read(tmp_path, 
     run.metrics.write_text(
         json.dumps({"env_frames": 5, "seconds": 1, "agent_steps": 5, "environment_failures": count})
     )
-    run.actor_log(0).write_text("nothing")
-    run.actor_log(1).write_text("Environment 9 failed: reset() raised KeyError; replacing it (1 of 3).")
     directory.say_failures(plan_of(tmp_path))
     said = capsys.readouterr().err
-    assert f"environments failed {count:,} times" in said and "actor_1.log" in said if count else not said
+    assert f"environments failed {count:,} times" in said and "actor_*.log" in said if count else not said
 
 
 @pytest.mark.parametrize("content", [None, "", "{}", "nonsense"])

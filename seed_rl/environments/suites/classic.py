@@ -22,7 +22,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 from seed_rl.environments import function_file
 from seed_rl.environments.action_mask import masked
 from seed_rl.environments.base import Info, KwargsConfig, Suite, hint, nearest, repeat_actions
-from seed_rl.environments.failures import foreign, foreign_reset
+from seed_rl.environments.failures import foreign
 from seed_rl.environments.specs import without_statistics
 from seed_rl.environments.suites import old_gym
 from seed_rl.environments.vector import OneOf
@@ -237,7 +237,7 @@ def _import(game: str, module: str) -> None:
 def _finished(env: gymnasium.Env, config: GymConfig, seed: int) -> gymnasium.Env:
     """The environment after its first reset, with what the settings and its action masks add to it."""
     env = without_statistics(env)
-    returned = foreign_reset(env, seed)
+    returned = foreign(env.reset, seed=seed)
     info = returned[1] if isinstance(returned, tuple) and len(returned) == 2 else None
     env = masked(env, info, config)
     if config.staggered_start:

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from seed_rl.environments.base import EnvironmentConfig, Suite, hint
-from seed_rl.environments.specs import NUM_WORDS, VOCABULARY_SIZE, hash_words
+from seed_rl.environments.observations import NUM_WORDS, VOCABULARY_SIZE, hash_words
 from seed_rl.environments.suites.level_cache import open_level_cache
 from seed_rl.options import option
 

@@ -10,8 +10,8 @@ import pytest
 from gymnasium import spaces
 
 from seed_rl.environments.base import Info
+from seed_rl.environments.observations import hash_words
 from seed_rl.environments.singles import SingleEnvironments
-from seed_rl.environments.specs import hash_words
 from seed_rl.environments.suites.classic import SUITE, GymConfig, make
 from tests.environments.contract import EnvironmentContract
 
