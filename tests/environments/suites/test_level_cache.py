@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from seed_rl.environments.suites.level_cache import open_level_cache
+from seed_rl.environments.suites.dmlab import LevelCache
 
 KEY = "contributed/dmlab30/rooms_watermaze: map 1?seed=../7"
 
@@ -62,7 +62,7 @@ def store(monkeypatch):
 
 @pytest.fixture(params=["local", "remote"])
 def cache(request, tmp_path, store):
-    return open_level_cache(str(tmp_path / "cache") if request.param == "local" else "bucket://levels/lab/")
+    return LevelCache(str(tmp_path / "cache") if request.param == "local" else "bucket://levels/lab/")
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_nobody_sees_a_level_that_is_being_written(cache, level, tmp_path, monke
 
 
 def test_remote_levels_are_uploaded_under_another_name(store, level):
-    cache = open_level_cache("bucket://levels/lab")
+    cache = LevelCache("bucket://levels/lab")
     for _ in range(2):
         cache.write(KEY, str(level))
     assert store.made == ["levels/lab"]
@@ -173,20 +173,20 @@ def test_what_cannot_be_a_directory_is_refused(tmp_path):
     with pytest.raises(
         ValueError, match=r"^--level_cache=.*/file cannot be created \(File exists\); choose a .*\.$"
     ):
-        open_level_cache(str(tmp_path / "file"))
+        LevelCache(str(tmp_path / "file"))
     with pytest.raises(ValueError, match=r"file/cache cannot be created \(Not a directory\)"):
-        open_level_cache(str(tmp_path / "file" / "cache"))
+        LevelCache(str(tmp_path / "file" / "cache"))
 
 
 def test_urls_say_what_to_install(monkeypatch, store):
     with pytest.raises(
         ImportError, match=r"--level_cache=gs://b/c .*install gcsfs .*pip install fsspec gcsfs\.$"
     ):
-        open_level_cache("gs://b/c")
+        LevelCache("gs://b/c")
     with pytest.raises(
         ValueError, match=r"^--level_cache=socks://b is not valid \(Protocol not known: socks\)"
     ):
-        open_level_cache("socks://b")
+        LevelCache("socks://b")
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(ImportError, match=r"^--level_cache=gs://b/c is a URL, which needs fsspec.*\.$"):
-        open_level_cache("gs://b/c")
+        LevelCache("gs://b/c")
