@@ -50,3 +50,18 @@ def test_numbers_of_a_discrete_space_have_its_dtype(dtype):
         pytest.skip("this Gymnasium has int64 only")
     (action,) = action_decoder(space)(np.array([99], np.int32))
     assert type(action) is dtype and action == 99
+
+
+@pytest.mark.parametrize(
+    ("space", "wire", "word"),
+    [
+        (spaces.Discrete(4, start=1), np.int32(4), "out of range"),
+        (spaces.Discrete(4), np.int32(-1), "out of range"),
+        (spaces.MultiDiscrete([3, 2]), np.array([0, 2], np.int32), "out of range"),
+        (spaces.MultiBinary(2), np.array([0, -1], np.int32), "out of range"),
+        (spaces.Box(-1, 1, (2,)), np.array([0, np.nan], np.float32), "not finite"),
+    ],
+)
+def test_actions_outside_of_the_space_are_refused(space, wire, word):
+    with pytest.raises(ValueError, match=word):
+        action_decoder(space)(np.stack([np.zeros_like(wire), wire]))

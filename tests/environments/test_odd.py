@@ -4,7 +4,6 @@ import logging
 import re
 from decimal import Decimal
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -365,26 +364,22 @@ def test_no_entry_of_an_environments_info_is_taken_for_ours(key, truncates, inde
     assert [(e.episode_return, e.agent_steps) for e in episodes] == [(LENGTH, LENGTH)] * 3
 
 
-class Spaceless(Odd):
-    observation_space: ClassVar = None
-
-    def __init__(self, name, value):
-        super().__init__()
-        if value is None:
-            delattr(self, name)
-        else:
-            setattr(self, name, value)
+def having(name, value):
+    """An environment with this attribute."""
+    env = Odd()
+    setattr(env, name, value)
+    return env
 
 
 LACKS = {
     "make raises": (raises(OSError("no device")), r"make\(\) raised OSError: no device"),
     "make exits": (raises(SystemExit(1)), r"make\(\) raised SystemExit: 1"),
     "a space of another package": (
-        lambda _: Spaceless("observation_space", [3]),
+        lambda _: having("observation_space", [3]),
         "The environment's observation_space is of type list; it must be one of gymnasium.spaces",
     ),
     "an action space that is none": (
-        lambda _: Spaceless("action_space", 4),
+        lambda _: having("action_space", 4),
         "The environment's action_space is of type int; it must be one of gymnasium.spaces",
     ),
 }

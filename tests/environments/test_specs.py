@@ -9,7 +9,7 @@ from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers import vector as vectors
 from gymnasium.wrappers.utils import RunningMeanStd as Statistics
 
-from seed_rl.environments.actions import action_decoder, action_spec
+from seed_rl.environments.actions import action_spec
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.making import suite_spec
 from seed_rl.environments.observations import hash_words, observation_leaves, observation_spec
@@ -64,43 +64,6 @@ def test_observation_nests():
 )
 def test_actions(space, spec):
     assert action_spec(space) == spec
-
-
-@pytest.mark.parametrize(
-    ("space", "wire", "expected"),
-    [
-        (spaces.Discrete(4, start=-1), np.int32(0), -1),
-        (spaces.Discrete(4, start=-1), np.int32(3), 2),
-        (spaces.MultiDiscrete([3, 2], start=[5, -5]), np.array([2, 1], np.int32), [7, -4]),
-        (spaces.MultiDiscrete([[3], [2]]), np.array([2, 1], np.int32), [[2], [1]]),
-        (spaces.MultiBinary([2, 1]), np.array([0, 1], np.int32), [[0], [1]]),
-        (spaces.Box(-2, 2, (2,), np.float64), np.array([-2, 1.5], np.float32), [-2, 1.5]),
-        (spaces.Box(-2, 2, (2,), np.float32), np.array([-3, 9], np.float32), [-2, 2]),
-    ],
-)
-def test_decoded_actions_are_in_the_space(space, wire, expected):
-    (action,) = action_decoder(space)(wire[np.newaxis])
-    np.testing.assert_array_equal(action, expected)
-    assert space.contains(action)
-
-
-@pytest.mark.parametrize(
-    ("space", "wire"),
-    [
-        (spaces.Discrete(4, start=1), np.int32(4)),
-        (spaces.Discrete(4), np.int32(-1)),
-        (spaces.MultiDiscrete([3, 2]), np.array([0, 2], np.int32)),
-        (spaces.MultiBinary(2), np.array([0, -1], np.int32)),
-    ],
-)
-def test_integer_actions_out_of_range_are_refused(space, wire):
-    with pytest.raises(ValueError, match="out of range"):
-        action_decoder(space)(np.stack([np.zeros_like(wire), wire]))
-
-
-def test_box_actions_that_are_not_finite_are_refused():
-    with pytest.raises(ValueError, match="not finite"):
-        action_decoder(spaces.Box(-1, 1, (2,)))(np.array([[0, np.nan]], np.float32))
 
 
 def test_words():

@@ -226,37 +226,31 @@ def _without_mode(env):
     return env
 
 
+def _used(make):
+    return lambda: VectorEnvironment(_vector_suite(make), EnvironmentConfig(), SEEDS)
+
+
+def _set(**settings):
+    return lambda: suite_spec(SUITE, GymConfig(**settings), 0)
+
+
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda seeds: Native(NEXT, False, 5), "has 5 environments and the group 3"),
-        (lambda seeds: _without_mode(Native(NEXT, False)), "does not say when it resets"),
-        (lambda seeds: Limited(), "must be a gymnasium.vector.VectorEnv, not Limited"),
+        (_used(lambda seeds: Native(NEXT, False, 5)), "has 5 environments and the group 3"),
+        (_used(lambda seeds: _without_mode(Native(NEXT, False))), "does not say when it resets"),
+        (_used(lambda seeds: Limited()), "must be a gymnasium.vector.VectorEnv, not Limited"),
+        (_set(game=LIMITED, vectorization="native"), "no vector environment of its own"),
+        (_set(vectorization="native", env_kwargs='{"lenght": 3}'), "does not take the argument 'lenght'"),
+        (_set(vectorization="sync", random_start_steps=3), "needs single environments"),
+        (_set(vectorization="native", game="CartPool-v1"), "nearest are: CartPole"),
+        (_set(vectorization="native", staggered_start=True), "changes single environments"),
+        (_set(vectorization="native", num_action_repeats=2), "changes single environments"),
     ],
 )
-def test_what_cannot_be_used_is_refused(make, sentence):
+def test_what_cannot_be_a_vector_is_refused(make, sentence):
     with pytest.raises(ValueError, match=sentence):
-        VectorEnvironment(_vector_suite(make), EnvironmentConfig(), SEEDS)
-
-
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"game": LIMITED, "vectorization": "native"}, "no vector environment of its own"),
-        ({"vectorization": "native", "env_kwargs": '{"lenght": 3}'}, "does not take the argument 'lenght'"),
-        ({"vectorization": "sync", "random_start_steps": 3}, "needs single environments"),
-        ({"vectorization": "native", "game": "CartPool-v1"}, "nearest are: CartPole"),
-    ],
-)
-def test_settings_that_no_vector_environment_can_have(settings, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        suite_spec(SUITE, GymConfig(**settings), 0)
-
-
-@pytest.mark.parametrize("setting", [{"staggered_start": True}, {"num_action_repeats": 2}])
-def test_native_vector_environments_have_no_wrappers_of_single_ones(setting):
-    with pytest.raises(ValueError, match="changes single environments"):
-        GymConfig(vectorization="native", **setting)
+        make()
 
 
 def test_staggered_starts_of_vectors_are_not_reported():
