@@ -263,14 +263,11 @@ def found(directory: Path, change: tuple[str, ...], seed: int) -> str:
     """The fingerprint in a process of its own, in another directory and with another order of sets."""
     directory.mkdir()
     *file, old, new = change
-    for name, text in (
-        ("script.py", FINGERPRINTED),
-        ("helper.py", SPEED_HELPER),
-        ("deeper.py", "FACTOR = 5\n"),
-    ):
-        if name == (file or ["script.py"])[0]:
-            assert old in text
-            text = text.replace(old, new)
+    texts = {"script.py": FINGERPRINTED, "helper.py": SPEED_HELPER, "deeper.py": "FACTOR = 5\n"}
+    (changed,) = file or ["script.py"]
+    assert old in texts[changed]
+    texts[changed] = texts[changed].replace(old, new)
+    for name, text in texts.items():
         (directory / name).write_text(text)
     done = run(directory, "script.py", PYTHONHASHSEED=str(seed))
     assert done.returncode == 0, done.stderr
