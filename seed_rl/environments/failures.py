@@ -1,6 +1,5 @@
 """Handles environments that fail: reports each failure, and replaces them a limited number of times."""
 
-import contextlib
 import dataclasses
 import itertools
 import logging
@@ -10,7 +9,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -41,8 +40,8 @@ class Deadline:
     It interrupts Python code and whatever a signal interrupts: sleeps, locks, sockets, pipes. Native code
     that never returns to Python is not interrupted. In other threads there is no limit.
 
-    As a context it limits one call. Many short calls share a timer: within `timing`, each sets `since` before
-    and after it.
+    As a context it limits one call, which may take a tenth more; or many calls that share the timer, each of
+    which sets `since` before and after it.
 
     Attributes:
       since: when the call in progress has begun, by `time.monotonic`; infinite between calls.
@@ -56,21 +55,11 @@ class Deadline:
 
     def __enter__(self) -> None:
         self.since = time.monotonic()
-        self._start(self._seconds)
+        self._start(self._seconds / 10)
 
     def __exit__(self, *_: object) -> None:
         self.since = math.inf
         self._start(0.0)
-
-    @contextlib.contextmanager
-    def timing(self) -> Iterator[None]:
-        """Surrounds calls of which each has the whole limit, and may take a tenth more."""
-        self._start(self._seconds / 10)
-        try:
-            yield
-        finally:
-            self.since = math.inf
-            self._start(0.0)
 
     def _start(self, seconds: float) -> None:
         """Starts the timer, or stops it."""
@@ -286,7 +275,7 @@ class Watched:
         return self.env
 
     def step(self, action: Any) -> Any:
-        """Result of `env.step`, or the error that it raised; to be called within `Deadline.timing`."""
+        """Result of `env.step`, or the error that it raised; to be called within the deadline."""
         deadline = self._deadline
         try:
             deadline.since = time.monotonic()

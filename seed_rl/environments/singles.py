@@ -63,7 +63,7 @@ class SingleEnvironments(BatchedEnvironment):
         others, so it is copied before the next one steps.
         """
         outcomes: list[Any] = []
-        with self._deadline.timing():
+        with self._deadline:
             if self._has_rows and True not in self._must_reset and self._play_rows(actions, outcomes):
                 return outcomes, True
             for index in range(len(outcomes), self.num_envs):
@@ -102,7 +102,7 @@ class SingleEnvironments(BatchedEnvironment):
         env = watched.env
         for action in actions:
             self._agent_steps, self._is_void[index] = self._agent_steps + 1, True
-            with self._deadline.timing():
+            with self._deadline:
                 outcome = owned_step(watched.step(action))
             self._write_outcome(index, outcome)
             if self._must_reset[index]:

@@ -171,6 +171,11 @@ class EnvironmentContract:
             assert closable.close() is None
 
 
+def fulfils(suite: Suite, config: EnvironmentConfig, **others: Any) -> type[EnvironmentContract]:
+    """The tests of the contract for a suite with these settings; `others` are attributes of the class."""
+    return type("Contract", (EnvironmentContract,), {"suite": suite, "config": config, **others})
+
+
 def _on_the_wire(value: np.ndarray, leaf: ObservationLeaf) -> np.ndarray:
     if leaf.spec.bits is not None:
         return np.packbits(value)

@@ -110,13 +110,6 @@ def test_without_a_mask_the_same_step_mode_hides_the_first_observation_after_a_t
     assert {agent_steps for _, _, agent_steps, _ in reported} == {3, 2}
 
 
-def test_returns_are_equal_in_all_modes_with_a_mask():
-    def returns(reported):
-        return sorted({(agent_steps, figures["is_success"]) for _, _, agent_steps, figures in reported})
-
-    assert {str(returns(_native_records(mode, True)[1])) for mode in (NEXT, SAME, DISABLED)} == {"[(3, 1.0)]"}
-
-
 def test_a_native_vector_environment_plays_the_same_cartpole():
     single, native = _of("CartPole-v1", "none"), _of("CartPole-v1", "native")
     output = native.reset(SEEDS)

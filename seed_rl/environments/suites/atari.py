@@ -288,12 +288,7 @@ def _is_atari(name: str) -> bool:
 
 
 def make(config: AtariConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:
-    """One game.
-
-    Raises:
-      ValueError: the engine has no such game.
-      ImportError: the engine is not installed.
-    """
+    """One game, as `Suite.make` says."""
     if config.is_vector:
         return OneOf(AtariPool(config, [seed], render_mode))
     return Atari(config, seed)

@@ -15,41 +15,29 @@ cv2 = pytest.importorskip("cv2")
 
 from ale_py import roms  # noqa: E402
 
-from tests.environments.contract import EnvironmentContract  # noqa: E402
+from tests.environments.contract import fulfils  # noqa: E402
 
 FIRE = 1
 
 
-class TestPong(EnvironmentContract):
-    suite = SUITE
-    config = AtariConfig(game="Pong")
-    agent_steps = 50
-    episodes_end = False
-
-
-class TestBreakoutWithLives(EnvironmentContract):
-    suite = SUITE
-    config = AtariConfig(game="Breakout", terminal_on_life_loss=True, full_action_space=False)
-    agent_steps = 200
-
-
-class TestShortStickySeaquest(EnvironmentContract):
-    suite = SUITE
-    config = AtariConfig(
+TestPong = fulfils(SUITE, AtariConfig(game="Pong"), agent_steps=50, episodes_end=False)
+TestBreakoutWithLives = fulfils(
+    SUITE, AtariConfig(game="Breakout", terminal_on_life_loss=True, full_action_space=False), agent_steps=200
+)
+TestShortStickySeaquest = fulfils(
+    SUITE,
+    AtariConfig(
         game="Seaquest",
         num_action_repeats=3,
         sticky_action_probability=0.25,
         max_episode_frames=100,
         screen_size=48,
-    )
-    agent_steps = 60
-
-
-class TestHalvedBreakout(EnvironmentContract):
-    suite = SUITE
-    config = AtariConfig(game="Breakout", halve_screen=True)
-    agent_steps = 60
-    episodes_end = False
+    ),
+    agent_steps=60,
+)
+TestHalvedBreakout = fulfils(
+    SUITE, AtariConfig(game="Breakout", halve_screen=True), agent_steps=60, episodes_end=False
+)
 
 
 def test_a_halved_screen_is_the_mean_of_blocks_without_the_last_two_rows():
@@ -64,11 +52,6 @@ def test_a_halved_screen_is_the_mean_of_blocks_without_the_last_two_rows():
     pooled = np.maximum(*frames[-2:])[:208].reshape(104, 2, 80, 2).astype(np.float64)
     assert observation.shape == (104, 80)
     assert np.abs(observation - pooled.mean((1, 3))).max() <= 0.5  # cv2 rounds.
-
-
-def test_a_halved_screen_has_no_other_size():
-    with pytest.raises(ValueError, match=r"^--halve_screen sets the size .*leave out --screen_size=48"):
-        AtariConfig.of(halve_screen=True, screen_size=48)
 
 
 def _emulator(game):
@@ -122,25 +105,20 @@ def test_names_of_games(game):
     assert SUITE.make(AtariConfig(game=game), 0).observation_space.shape == (84, 84)
 
 
-def test_unknown_games_name_the_nearest():
-    with pytest.raises(
-        ValueError, match=r"^--game=SpaceInvader is not .*the nearest are: SpaceInvaders.*\.$"
-    ):
-        SUITE.make(AtariConfig(game="SpaceInvader"), 0)
-    with pytest.raises(ValueError, match=r"^--game=PongNoFrameskip-v4 .*; write --game=Pong\.$"):
-        SUITE.make(AtariConfig(game="PongNoFrameskip-v4"), 0)
-
-
-def test_games_that_would_end_the_process_are_refused():
-    with pytest.raises(ValueError, match=r"^--game=Combat is not supported: .*one player\.$"):
-        SUITE.make(AtariConfig(game="Combat"), 0)
-
-
-def test_a_time_limit_within_the_noops_is_refused():
-    with pytest.raises(
-        ValueError, match="--max_episode_frames=30 must be greater than --max_random_noops=30"
-    ):
-        AtariConfig(max_episode_frames=30)
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"game": "SpaceInvader"}, r"^--game=SpaceInvader is not .*the nearest are: SpaceInvaders.*\.$"),
+        ({"game": "PongNoFrameskip-v4"}, r"^--game=PongNoFrameskip-v4 .*; write --game=Pong\.$"),
+        # It would end the process.
+        ({"game": "Combat"}, r"^--game=Combat is not supported: .*one player\.$"),
+        ({"max_episode_frames": 30}, "--max_episode_frames=30 must be greater than --max_random_noops=30"),
+        ({"halve_screen": True, "screen_size": 48}, r"^--halve_screen sets .*leave out --screen_size=48"),
+    ],
+)
+def test_what_cannot_be_played_is_refused(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        SUITE.make(AtariConfig.of(**settings), 0)
 
 
 TABLE = Path(seed_rl.runs.__file__).parent / "data" / "atari57_scores.csv"

@@ -11,7 +11,7 @@ from seed_rl.environments.base import Info
 from seed_rl.environments.observations import hash_words
 from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.suites.classic import SUITE, GymConfig, make
-from tests.environments.contract import EnvironmentContract
+from tests.environments.contract import EnvironmentContract, fulfils
 
 
 class DictEnv(gymnasium.Env):
@@ -45,33 +45,15 @@ def dict_env():
         del gymnasium.registry[name]
 
 
-class TestCartPole(EnvironmentContract):
-    suite = SUITE
-    config = GymConfig(game="CartPole-v1")
-
-
-class TestPendulum(EnvironmentContract):
-    suite = SUITE
-    config = GymConfig(game="Pendulum-v1", num_action_repeats=2)
-
-
-class TestDict(EnvironmentContract):
-    suite = SUITE
-    config = GymConfig(game="SeedRlDictUnlimited-v0")
-
-
-class TestTextGame(EnvironmentContract):
-    """Tuple of Discrete observations."""
-
-    suite = SUITE
-    config = GymConfig(game="Blackjack-v1")
-
-
-@pytest.mark.skipif(importlib.util.find_spec("mujoco") is None, reason="no MuJoCo")
-class TestMuJoCo(EnvironmentContract):
-    """Vectors in, continuous actions out. Only its time limit, here a short one, ends an episode."""
-
-    suite, config = SUITE, GymConfig(game="HalfCheetah-v5", max_episode_frames=100)
+TestCartPole = fulfils(SUITE, GymConfig(game="CartPole-v1"))
+TestPendulum = fulfils(SUITE, GymConfig(game="Pendulum-v1", num_action_repeats=2))
+TestDict = fulfils(SUITE, GymConfig(game="SeedRlDictUnlimited-v0"))
+# Tuple of Discrete observations.
+TestTextGame = fulfils(SUITE, GymConfig(game="Blackjack-v1"))
+# Vectors in, continuous actions out. Only its time limit, here a short one, ends an episode.
+TestMuJoCo = pytest.mark.skipif(importlib.util.find_spec("mujoco") is None, reason="no MuJoCo")(
+    fulfils(SUITE, GymConfig(game="HalfCheetah-v5", max_episode_frames=100))
+)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("minigrid") is None, reason="no MiniGrid")
@@ -197,8 +179,7 @@ def test_a_missing_engine_is_named_with_the_command_that_installs_it(monkeypatch
 STAGGERED = GymConfig(game="Pendulum-v1", max_episode_frames=50, staggered_start=True)
 
 
-class TestStaggered(EnvironmentContract):
-    suite, config = SUITE, STAGGERED
+TestStaggered = fulfils(SUITE, STAGGERED)
 
 
 def ends(batch, agent_steps):

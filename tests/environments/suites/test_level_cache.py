@@ -18,7 +18,7 @@ class Store:
     """Stands in for an fsspec file system: objects by path."""
 
     def __init__(self):
-        self.objects, self.made, self.seen = {}, [], []
+        self.objects = {}
 
     def get_file(self, path, local):
         if path not in self.objects:
@@ -28,7 +28,6 @@ class Store:
 
     def put_file(self, local, path):
         self.objects[path] = Path(local).read_bytes()
-        self.seen.append(path)
 
     def mv(self, source, target):
         self.objects[target] = self.objects.pop(source)
@@ -37,8 +36,7 @@ class Store:
         del self.objects[path]
 
     def makedirs(self, path, exist_ok=False):
-        assert exist_ok
-        self.made.append(path)
+        assert exist_ok and path == "levels/lab"
 
 
 @pytest.fixture
@@ -117,17 +115,6 @@ def test_nobody_sees_a_level_that_is_being_written(cache, level, tmp_path, monke
         cache.write(KEY, str(level))
     assert found == [False]
     assert cache.fetch(KEY, str(tmp_path / "target"))
-
-
-def test_remote_levels_are_uploaded_under_another_name(store, level):
-    cache = LevelCache("bucket://levels/lab")
-    for _ in range(2):
-        cache.write(KEY, str(level))
-    assert store.made == ["levels/lab"]
-    (name,) = store.objects
-    assert name.startswith("levels/lab/") and name.endswith(".pk3")
-    assert len(set(store.seen)) == 2
-    assert all(seen.startswith(name) and seen != name for seen in store.seen)
 
 
 @pytest.mark.parametrize(

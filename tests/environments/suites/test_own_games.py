@@ -7,17 +7,10 @@ from seed_rl.environments.suites.catch import SUITE as CATCH
 from seed_rl.environments.suites.catch import CatchConfig
 from seed_rl.environments.suites.recall import SUITE as RECALL
 from seed_rl.environments.suites.recall import RecallConfig
-from tests.environments.contract import EnvironmentContract
+from tests.environments.contract import fulfils
 
-
-class TestCatch(EnvironmentContract):
-    suite = CATCH
-    config = CatchConfig()
-
-
-class TestCatchWithRepeats(EnvironmentContract):
-    suite = CATCH
-    config = CatchConfig(rows=24, columns=7, num_action_repeats=2)
+TestCatch = fulfils(CATCH, CatchConfig())
+TestCatchWithRepeats = fulfils(CATCH, CatchConfig(rows=24, columns=7, num_action_repeats=2))
 
 
 def _play(env, choose):
@@ -53,14 +46,8 @@ def test_board_shows_the_ball_falling_and_the_paddle():
         np.testing.assert_array_equal(board, expected)
 
 
-class TestRecall(EnvironmentContract):
-    suite = RECALL
-    config = RecallConfig(delay=3)
-
-
-class TestRecallOfMoreCues(EnvironmentContract):
-    suite = RECALL
-    config = RecallConfig(delay=6, num_cues=4)
+TestRecall = fulfils(RECALL, RecallConfig(delay=3))
+TestRecallOfMoreCues = fulfils(RECALL, RecallConfig(delay=6, num_cues=4))
 
 
 @pytest.mark.parametrize("delay,num_cues", [(0, 2), (1, 3), (7, 5)])
