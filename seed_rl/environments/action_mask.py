@@ -9,7 +9,7 @@ from gymnasium import spaces
 from seed_rl.environments.actions import shown, whole_numbers
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.environments.failures import Fault
-from seed_rl.environments.reading import parts, reset_outcome
+from seed_rl.environments.reading import checked_step, reset_outcome
 from seed_rl.types import ACTION_MASK
 
 
@@ -35,7 +35,7 @@ class _Masked(gymnasium.Wrapper):
         return self._with_mask(observation, info, is_last=False), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict]:
-        observation, reward, terminated, truncated, info = parts(self.env.step(action))
+        observation, reward, terminated, truncated, info = checked_step(self.env.step(action))
         observation = self._with_mask(observation, info, is_last=terminated or truncated)
         return observation, reward, terminated, truncated, info
 

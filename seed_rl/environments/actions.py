@@ -54,10 +54,12 @@ def action_decoder(space: spaces.Space) -> Callable[[np.ndarray], list[Any]]:
     """
     spec = action_spec(space)
     numbers = whole_numbers(space)
-    if isinstance(space, spaces.Discrete):
-        return functools.partial(_decode_discrete, int(space.n), np.array(space.start, space.dtype))
     if numbers is not None:
-        return functools.partial(_decode_integers, spec, numbers[0].astype(space.dtype))
+        apart: Any = (
+            list if isinstance(space, spaces.Discrete) else functools.partial(_apart, numbers[0].shape)
+        )
+        start = numbers[0].astype(space.dtype).reshape(spec.shape)
+        return functools.partial(_decode_integers, np.array(spec.num_values, np.uint64), start, apart)
     assert isinstance(space, spaces.Box)
     limits = np.finfo(space.dtype)  # Infinite bounds do not keep an action within a small dtype.
     return functools.partial(
@@ -151,24 +153,18 @@ def random_actions(space: spaces.Space, seed: int, most: int) -> list[Any]:
     return [drawn_from.sample() for _ in range(count)]
 
 
-def _decode_discrete(num_values: int, start: np.ndarray, actions: np.ndarray) -> list[Any]:
-    """Decodes N wire actions of Discrete; raises ValueError if one is out of range."""
-    values = actions.tolist()
-    if not 0 <= min(values) <= max(values) < num_values:
-        value = next(value for value in values if not 0 <= value < num_values)
-        raise ValueError(f"The action {value} is out of range; it must be 0 to {num_values - 1}.")
-    return list(actions.astype(start.dtype) + start)
-
-
-def _decode_integers(spec: ArraySpec, start: np.ndarray, actions: np.ndarray) -> list[np.ndarray]:
-    """Decodes N wire actions of MultiDiscrete; raises ValueError if one is out of range."""
-    impossible = ((actions < 0) | (actions >= spec.num_values)).any(axis=1)
-    if impossible.any():
+def _decode_integers(
+    num_values: np.ndarray, start: np.ndarray, apart: Callable[[np.ndarray], list[Any]], actions: np.ndarray
+) -> list[Any]:
+    """Decodes N integer wire actions; raises ValueError if one is out of range."""
+    inside = actions.astype(np.uint64) < num_values  # Negative numbers are large, too.
+    if not inside.all():
+        wrong = actions[np.argmin(inside.reshape(len(actions), -1).all(axis=1))]
         raise ValueError(
-            f"The action {actions[impossible][0].tolist()} is out of range; each element must be at least 0 "
-            f"and less than its entry in {list(spec.num_values)}."
+            f"The action {wrong.tolist()} is out of range; each number must be at least 0 and less than its "
+            f"entry in {num_values.tolist()}."
         )
-    return _apart(actions.reshape(-1, *start.shape).astype(start.dtype) + start)
+    return apart(actions.astype(start.dtype) + start)
 
 
 def _decode_box(dtype: Any, low: np.ndarray, high: np.ndarray, actions: np.ndarray) -> list[np.ndarray]:
@@ -177,11 +173,12 @@ def _decode_box(dtype: Any, low: np.ndarray, high: np.ndarray, actions: np.ndarr
     if not finite.all():
         action = actions[np.argmin(finite.reshape(len(actions), -1).all(axis=1))]
         raise ValueError(f"The action {action.tolist()} is not finite; check the network for NaN.")
-    return _apart(np.clip(actions, low, high).astype(dtype, copy=False))
+    return _apart(low.shape, np.clip(actions, low, high).astype(dtype, copy=False))
 
 
-def _apart(actions: np.ndarray) -> list[np.ndarray]:
-    """An array in memory of its own for each environment, also of no dimension."""
+def _apart(shape: tuple[int, ...], actions: np.ndarray) -> list[np.ndarray]:
+    """An array of this shape in memory of its own for each environment, also of no dimension."""
+    actions = actions.reshape(-1, *shape)
     return [actions[index, ...].copy() for index in range(len(actions))]
 
 

@@ -2,16 +2,17 @@
 
 import abc
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from seed_rl.environments.actions import action_decoder
-from seed_rl.environments.base import EnvironmentConfig
-from seed_rl.environments.failures import Watched
-from seed_rl.environments.reading import leaf_readers
-from seed_rl.environments.specs import check_spaces, environment_spec, single_space
+from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.failures import NO_FAILURES, Deadline, FailureConfig, Watched
+from seed_rl.environments.observations import observation_leaves
+from seed_rl.environments.reading import owned, reset_outcome
+from seed_rl.environments.specs import environment_spec, single_space
 from seed_rl.types import EnvironmentSpec, EnvOutput, flatten_like, flatten_spec, pack_like
 
 _log = logging.getLogger(__name__)
@@ -36,8 +37,18 @@ class BatchedEnvironment(abc.ABC):
       num_envs: E.
     """
 
-    def __init__(self, watched: Sequence[Watched], config: EnvironmentConfig, num_envs: int):
-        """Makes the environments of `watched`: E single ones, or one vector environment of E.
+    def __init__(
+        self,
+        suite: Suite,
+        config: EnvironmentConfig,
+        seeds: Sequence[int],
+        tolerance: FailureConfig = NO_FAILURES,
+        first_env: int = 0,
+    ):
+        """Makes the suite's environments, E single ones or a vector environment of E, from E seeds.
+
+        By default the first failure is fatal, and there is no limit of time. `first_env` is the id of the
+        first environment, for messages.
 
         Raises:
           ValueError: E is 0, making one refuses the configuration, a space is not supported, or the
@@ -45,25 +56,30 @@ class BatchedEnvironment(abc.ABC):
           ImportError: the suite's engine is not installed.
           EnvironmentFailedError: an environment could not be made.
         """
-        if not num_envs:
+        if not len(seeds):
             raise ValueError("A batch needs at least one environment; set --env_batch_size to 1 or more.")
-        self._watched, self.num_envs = watched, num_envs
+        self.num_envs, self._config = len(seeds), config
+        self._deadline = Deadline(tolerance.env_step_timeout_secs)
+        shared: Any = tolerance, self._deadline, set()
+        makers = self._makers(suite, seeds, first_env)
+        self._watched = [Watched(name, make, *shared) for name, make in makers.items()]
         try:
-            envs = [one.make() for one in watched]
+            envs = [watched.make() for watched in self._watched]
             self.spec = spec = environment_spec(envs[0], config)
-            for one in watched:
-                check_spaces(one.name, one.env, spec)
+            for watched in self._watched:
+                self._check_spaces(watched)
         except BaseException:
-            for one in watched:
-                one.close()
+            for watched in self._watched:
+                watched.close()
             raise
-        self._readers = leaf_readers(single_space(envs[0], "observation_space"))
+        self._readers = observation_leaves(single_space(envs[0], "observation_space"))
         self._decode = action_decoder(single_space(envs[0], "action_space"))
-        self._action_shape = (num_envs, *spec.action.shape)
+        self._action_shape = (self.num_envs, *spec.action.shape)
         self._action_kinds = "iu" if spec.action.is_discrete else "f"
         self._agent_steps = 0
         self._started = False
-        self.write_to(empty_output(spec, num_envs))
+        self.write_to(empty_output(spec, self.num_envs))
+        self._prepare()
 
     def write_to(self, output: EnvOutput) -> None:
         """Makes `reset` and `step` write to these arrays `[E, ...]` and return them; call `reset` next."""
@@ -132,6 +148,49 @@ class BatchedEnvironment(abc.ABC):
     def failures(self) -> int:
         """Number of failures of environments so far."""
         return sum(watched.failures for watched in self._watched)
+
+    def _check_spaces(self, watched: Watched) -> None:
+        """Raises ValueError unless an environment of the batch, or all of a vector, have the batch's spec."""
+        if (spec := environment_spec(watched.env, self._config)) != self.spec:
+            raise ValueError(
+                f"{watched.name} has {spec}, but the batch has {self.spec}; environments that step together "
+                "must have equal spaces."
+            )
+
+    def _start(
+        self, watched: Watched, seed: Any, read: Callable[[Any], list[np.ndarray]]
+    ) -> list[np.ndarray]:
+        """Resets an environment, which is replaced first if it has failed or its reset fails.
+
+        The seed is that of the reset; a replacement has its own.
+
+        Returns:
+          The arrays that `read` makes of the first observation.
+        """
+        while True:
+            method = "make"
+            try:
+                if watched.is_broken:
+                    seed = None
+                    watched.replace()
+                    self._check_spaces(watched)
+                method = "reset"
+                arrays = read(owned(reset_outcome(watched.reset(seed))[0]))
+            except BaseException as error:
+                watched.failed(method, error, self._agent_steps)
+                continue
+            watched.started(self._agent_steps)
+            return arrays
+
+    @abc.abstractmethod
+    def _makers(
+        self, suite: Suite, seeds: Sequence[int], first_env: int
+    ) -> Mapping[str, Callable[[int], Any]]:
+        """Functions that make the environments after so many failures, by the names in messages."""
+
+    @abc.abstractmethod
+    def _prepare(self) -> None:
+        """Makes what the steps need, once the environments are made."""
 
     @abc.abstractmethod
     def _reset(self, seeds: Sequence[int] | None, random_start_steps: int) -> None: ...

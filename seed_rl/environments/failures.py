@@ -21,9 +21,6 @@ from seed_rl.signals import kept_handlers
 
 _log = logging.getLogger(__name__)
 
-# A line of a log with these words reports a failure.
-REPLACED = "replacing it"
-
 # Beginnings of the paths of code that calls environments, and parts of those of libraries that these call.
 _CALLERS = (f"{Path(__file__).parents[1]}/", f"{Path(gymnasium.__file__).parent}/", "<frozen ")
 _LIBRARIES = (f"{Path(os.__file__).parent}/", "site-packages/", "dist-packages/")
@@ -111,15 +108,7 @@ class EnvironmentFailedError(Exception):
 
 
 class Fault(Exception):
-    """Something wrong that an environment returned; the message is a clause that follows the method.
-
-    Attributes:
-      method: the method that is at fault, if it is not the one that was called.
-    """
-
-    def __init__(self, clause: str, method: str = ""):
-        super().__init__(clause)
-        self.method = method
+    """Something wrong that an environment returned; the message is a clause that follows the method."""
 
 
 def foreign(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -128,16 +117,6 @@ def foreign(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
     except ValueError as error:
         raise Fault(_clause(error)) from error
-
-
-def foreign_reset(env: gymnasium.Env, seed: int) -> Any:
-    """Result of `env.reset`, in a call of `make`; its errors become a `Fault` of `reset`."""
-    try:
-        return env.reset(seed=seed)
-    except (ImportError, KeyboardInterrupt):
-        raise
-    except BaseException as error:
-        raise Fault(_clause(error), "reset") from error
 
 
 def blame(method: str, error: BaseException) -> str:
@@ -152,7 +131,7 @@ def blame(method: str, error: BaseException) -> str:
     """
     if type(error) is KeyboardInterrupt:
         raise error
-    method, place = (isinstance(error, Fault) and error.method) or method, ""
+    place = ""
     if shown := own_traceback(error):
         own = [frame for frame in shown.stack if not any(part in frame.filename for part in _LIBRARIES)]
         last = (own or shown.stack)[-1]
@@ -269,7 +248,7 @@ class Watched:
                 _log.info("| %s", line)  # Shown in actors' logs; a terminal gets the sentence.
         if self._failures > self._limit:
             raise EnvironmentFailedError(what, self._failures) from error
-        _log.warning("%s; %s (%d of %d).", what, REPLACED, self._failures, self._limit)
+        _log.warning("%s; replacing it (%d of %d).", what, self._failures, self._limit)
 
     def make(self) -> Any:
         """Makes the first environment, and returns it.

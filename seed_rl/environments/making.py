@@ -89,22 +89,20 @@ def examine(suite: Suite, config: EnvironmentConfig, seed: int, tolerance: Failu
     watched = Watched("Environment 0", make, tolerance, Deadline(tolerance.env_step_timeout_secs))
     try:
         env = watched.make()
-        return Probed(environment_spec(env, config), *_described(env))
+        inner = env.vector if isinstance(env, OneOf) else env
+        name = inner.spec.id if inner.spec else type(inner.unwrapped).__name__
+        spec = environment_spec(env, config)
+        return Probed(spec, name, isinstance(inner, VectorEnv), _pickled_spaces(inner))
     except EnvironmentFailedError as error:
         raise ValueError(f"{error.what}; fix the environment.") from error
     finally:
         watched.close()
 
 
-def _described(env: gymnasium.Env | VectorEnv) -> tuple[str, bool, bytes]:
-    """The facts of `Probed` besides the spec."""
+def _pickled_spaces(env: gymnasium.Env | VectorEnv) -> bytes:
     import cloudpickle  # No actor needs it.
 
-    inner = env.vector if isinstance(env, OneOf) else env
-    name = inner.spec.id if inner.spec else type(inner.unwrapped).__name__
-    spaces = [single_space(inner, "observation_space"), single_space(inner, "action_space")]
     try:
-        pickled = cloudpickle.dumps(spaces)
+        return cloudpickle.dumps([single_space(env, "observation_space"), single_space(env, "action_space")])
     except Exception:  # Anything, from the environment's own classes.
-        pickled = b""
-    return name, isinstance(inner, VectorEnv), pickled
+        return b""

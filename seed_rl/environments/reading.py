@@ -1,137 +1,119 @@
-"""Takes apart what environments return, and checks it."""
+"""Results of environments' methods, taken apart and checked; `observations` checks what is observed."""
 
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import gymnasium
 import numpy as np
-from gymnasium import spaces
 
-from seed_rl.environments.actions import whole_numbers
-from seed_rl.environments.failures import Fault, described
-from seed_rl.environments.specs import ObservationLeaf, hash_words, observation_leaves
+from seed_rl.environments.failures import Fault
+from seed_rl.environments.observations import LARGEST, MUST_BE_FINITE
 from seed_rl.messages import one_line
-from seed_rl.types import LARGEST_INPUT
-
-# The largest number that is less than LARGEST_INPUT after rounding to float32.
-LARGEST_NUMBER = float(np.nextafter(np.float32(LARGEST_INPUT), np.float32(0)))
 
 # Levels of an info dict that are read: its entries, and those of `metrics`.
 INFO_DEPTH = 2
 
-_MUST_BE_FINITE = f"it must be finite and less than {LARGEST_INPUT:g} in absolute value"
-_SEQUENCES = (tuple, list)
 _FLAGS, _DICTS = frozenset((bool, np.bool_)), frozenset((dict,))
 
 
-def leaf_readers(space: gymnasium.Space) -> list["LeafReader"]:
-    """A reader for each array of an observation space, in the order of `flatten_like`."""
-    return [LeafReader(leaf, space) for leaf in observation_leaves(space)]
-
-
-class LeafReader:
-    """Reads one array of several environments' observations at once, because it runs at every step.
+class StepResult(NamedTuple):
+    """Result of `step`, checked but for the observation.
 
     Attributes:
-      array: its shape and dtype in an environment.
-      is_bare: whether observations are nothing but this array.
+      observation: as the environment, or a vector of N environments, returns it.
+      reward: float64, of one environment or `[N]`.
+      terminated: bool, likewise.
+      truncated: bool, likewise.
+      info: a dict; that of N environments has values by key, as Gymnasium keeps them (`info_of`).
     """
 
-    def __init__(self, leaf: ObservationLeaf, space: gymnasium.Space):
-        self._leaf = leaf
-        self.array = leaf.spec.unpacked
-        self._shape, self._dtype = self.array.shape, np.dtype(self.array.dtype)
-        self.is_bare = not leaf.path and not leaf.is_text
-        self._goes_as_it_is = leaf.spec.bits is None and leaf.start is None
-        self._limits = None if leaf.is_text else _limits(_at(space, leaf.path), self._dtype)
-        # Most images: every value of their dtype is in their space.
-        self._all_is_allowed = self._limits is None or _are_those_of(self._dtype, *self._limits)
+    observation: Any
+    reward: Any
+    terminated: Any
+    truncated: Any
+    info: dict[Any, Any]
 
-    def __call__(self, observations: Sequence[Any]) -> np.ndarray:
-        """The arrays `[N, ...]` of N environments as they go over the wire, for a buffer of the leaf's dtype.
 
-        Raises:
-          Fault: an array is missing or does not match the observation space, or a number is too large or NaN.
-        """
-        arrays = observations if self.is_bare else [self._find(one) for one in observations]
-        try:
-            array = np.array(arrays)
-        except (ValueError, TypeError, OverflowError) as error:
-            raise self._missing(error) from error
-        return self.checked(array)
+def checked_step(returned: Any, size: int | None = None) -> StepResult:
+    """Checked result of `step`, of one environment or of a vector of N = `size` environments.
 
-    def of_batch(self, observation: Any, size: int) -> np.ndarray:
-        """The arrays `[N, ...]` in a vector environment's observation of N = `size` environments, likewise.
+    Raises:
+      Fault: it is not what Gymnasium says.
+    """
+    if not isinstance(returned, tuple | list) or len(returned) != 5:
+        raise Fault(f"returned {_shown(returned)}, not (observation, reward, terminated, truncated, info)")
+    observation, reward, terminated, truncated, info = returned
+    _check_info(info)
+    is_terminated = _numbers("terminated", terminated, size, "biu").astype(np.bool_)
+    is_truncated = _numbers("truncated", truncated, size, "biu").astype(np.bool_)
+    with np.errstate(over="ignore"):
+        rewards = _numbers("the reward", reward, size, "fiub").astype(np.float64)
+    fits = np.abs(rewards) <= LARGEST  # False for NaN.
+    if not fits.all():
+        index = int(np.argmin(fits))
+        which = "" if size is None else f" for environment {index}"
+        raise Fault(f"returned the reward {rewards.flat[index]:g}{which}, but {MUST_BE_FINITE}")
+    return StepResult(observation, rewards[()], is_terminated[()], is_truncated[()], info)
 
-        They may share the memory of that observation.
 
-        Raises:
-          Fault: as above, or there are more or fewer arrays.
-        """
-        try:
-            arrays = _at(observation, self._leaf.path)
-            array = (
-                np.array([hash_words(text) for text in arrays]) if self._leaf.is_text else np.asarray(arrays)
-            )
-        except Exception as error:  # Whatever the environment's own classes raise.
-            raise self._missing(error) from error
-        if array.ndim == 0 or len(array) != size:
-            raise Fault(f"returned {array.dtype}{list(array.shape)} for {self._name} of {size} environments")
-        return self.checked(array)
+def _numbers(name: str, value: Any, size: int | None, kinds: str) -> np.ndarray:
+    """An array of one number, or of `size`, whose dtype is of these kinds."""
+    shape = () if size is None else (size,)
+    is_masked = hasattr(value, "mask") and np.ma.is_masked(value)
+    try:
+        array = np.asarray(value)
+    except Exception:  # Whatever the environment's own classes raise.
+        array = np.array(None)
+    if array.shape != shape or array.dtype.kind not in kinds or is_masked:
+        what = "numbers of at most 64 bits" if "f" in kinds else "bools"
+        count = "one" if size is None else f"{size}"
+        raise Fault(f"returned {_shown(value)} for {name}, not {count} of {what}")
+    return array
 
-    def checked(self, array: np.ndarray) -> np.ndarray:
-        """The arrays `[N, ...]` as they go over the wire, likewise."""
-        if self._dtype == np.bool_ and array.dtype.kind in "iuf" and ((array == 0) | (array == 1)).all():
-            array = array.astype(np.bool_)
-        dtype = array.dtype
-        # Ours may hold numbers of the same kind, or of one that it includes.
-        fits = dtype == self._dtype or np.can_cast(dtype, self._dtype, "same_kind")
-        if array.shape[1:] != self._shape or not fits:
-            raise Fault(
-                f"returned {dtype}{list(array.shape[1:])} for {self._name}, but its observation space says "
-                f"{self.array}; fix the space or the observation"
-            )
-        if self._limits is not None and not (self._all_is_allowed and dtype == self._dtype) and array.size:
-            self._check(array, *self._limits)
-        if self._goes_as_it_is:
-            return array
-        if self._leaf.spec.bits is not None:
-            return np.packbits(array.reshape(len(array), -1), axis=1)
-        assert self._leaf.start is not None
-        return array.astype(np.int64) - self._leaf.start
 
-    def _check(self, array: np.ndarray, low: Any, high: Any) -> None:
-        # Quick: a small sum of squares, rounding included. False for NaN.
-        if array.dtype.kind == "f" and float(np.vdot(array, array)) <= 0.9 * high * high:
-            return
-        if np.ndim(low) == 0 and array.min() >= low and array.max() <= high:  # False for NaN.
-            return
-        outside = np.argwhere(~((array >= low) & (array <= high)))
-        if not len(outside):
-            return
-        value, place = array[tuple(outside[0])], tuple(outside[0][1:])
-        at = f" at {[int(index) for index in place]}" if place else ""
-        if abs(float(value)) <= LARGEST_NUMBER and self._dtype.kind != "f":
-            lowest, highest = (limit if np.ndim(limit) == 0 else limit[place] for limit in (low, high))
-            rule = f"its observation space says {lowest} to {highest}; fix the space or the observation"
-        else:
-            rule = _MUST_BE_FINITE
-        raise Fault(f"returned {value} for {self._name}{at}, but {rule}")
+def reset_outcome(returned: Any) -> tuple[Any, dict[Any, Any]]:
+    """Result of `reset`, observation and info, checked.
 
-    def _find(self, observation: Any) -> Any:
-        try:
-            observation = _at(observation, self._leaf.path)
-            return hash_words(observation) if self._leaf.is_text else observation
-        except Exception as error:  # Whatever the environment's own classes raise.
-            raise self._missing(error) from error
+    Raises:
+      Fault: it is not a pair of observation and info dict.
+    """
+    if not isinstance(returned, tuple | list) or len(returned) != 2:
+        raise Fault(f"returned {_shown(returned)}, not (observation, info)")
+    _check_info(returned[1])
+    return returned[0], returned[1]
 
-    def _missing(self, error: Exception) -> Fault:
-        return Fault(f"returned no array for {self._name} ({described(error)})")
 
-    @property
-    def _name(self) -> str:
-        return f"the observation '{self._leaf.name}'" if self._leaf.name else "the observation"
+def _check_info(info: Any) -> None:
+    if not isinstance(info, dict):
+        raise Fault(f"returned the info {_shown(info)}, which is no dict")
+
+
+def _shown(value: Any) -> str:
+    try:
+        return one_line(f"{reprlib.repr(value)} of type {type(value).__name__}", 100)
+    except Exception:
+        return f"something of type {type(value).__name__}"
+
+
+def together(outcomes: Sequence[Any]) -> tuple[Sequence[Any], np.ndarray, Sequence[Any]] | None:
+    """Observations, rewards `[N]` and info dicts of steps that end no episode, checked all at once.
+
+    None if one of them ends an episode, or may have a fault (but for the observation): see `checked_step`.
+    """
+    try:
+        observations, rewards, terminated, truncated, infos = zip(*outcomes, strict=True)
+        array = np.array(rewards)
+        is_regular = (
+            _FLAGS.issuperset(map(type, terminated + truncated))
+            and not (any(terminated) or any(truncated))
+            and _DICTS.issuperset(map(type, infos))
+            and array.shape == (len(outcomes),)
+            and array.dtype.kind in "fiub"
+            and sum(map(abs, array.tolist())) <= LARGEST  # In no small dtype; false for NaN.
+        )
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return (observations, array, infos) if is_regular else None
 
 
 def owned(value: Any, depth: int = 8) -> Any:
@@ -158,101 +140,14 @@ def owned(value: Any, depth: int = 8) -> Any:
 
 def owned_step(returned: Any) -> Any:
     """Result of a single environment's `step`, with the observation, and at an end the info, `owned`."""
-    if not isinstance(returned, _SEQUENCES) or len(returned) != 5:
-        return returned
-    observation, reward, terminated, truncated, info = returned
     try:
+        observation, reward, terminated, truncated, info = returned
         if terminated or truncated:
             info = owned(info, INFO_DEPTH)
-    except Exception:  # No bools.
+    except Exception:  # An error, no sequence of five, or no bools.
         return returned
     observation = observation.copy() if type(observation) is np.ndarray else owned(observation)
     return observation, reward, terminated, truncated, info
-
-
-def start_of_episode(returned: Any) -> Any:
-    """The observation in what `reset` returned; raises what `reset_outcome` does."""
-    return owned(reset_outcome(returned)[0])
-
-
-def reset_outcome(returned: Any) -> tuple[Any, dict[Any, Any]]:
-    """Result of `reset`, observation and info, checked.
-
-    Raises:
-      Fault: it is not a pair of observation and info dict.
-    """
-    if not isinstance(returned, tuple | list) or len(returned) != 2:
-        raise Fault(f"returned {_shown(returned)}, not (observation, info)")
-    _check_info(returned[1])
-    return returned[0], returned[1]
-
-
-def together(outcomes: Sequence[Any]) -> tuple[Sequence[Any], np.ndarray, Sequence[Any]] | None:
-    """Observations, rewards `[N]` and info dicts of steps that end no episode, checked all at once.
-
-    None if one of them ends an episode, or may have a fault (but for the observation): see `parts`.
-    """
-    try:
-        observations, rewards, terminated, truncated, infos = zip(*outcomes, strict=True)
-        array = np.array(rewards)
-        is_regular = (
-            _FLAGS.issuperset(map(type, terminated + truncated))
-            and not (any(terminated) or any(truncated))
-            and _DICTS.issuperset(map(type, infos))
-            and array.shape == (len(outcomes),)
-            and array.dtype.kind in "fiub"
-            and sum(map(abs, array.tolist())) <= LARGEST_NUMBER  # In no small dtype; false for NaN.
-        )
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return (observations, array, infos) if is_regular else None
-
-
-class BatchStep(NamedTuple):
-    """Result of a vector environment's step of N environments, checked but for the observation.
-
-    Attributes:
-      observation: N observations, in the arrays of the vector environment's observation space.
-      reward: float64 `[N]`.
-      terminated: bool `[N]`.
-      truncated: bool `[N]`.
-      infos: values of N environments by key, as Gymnasium keeps them (`info_of`).
-    """
-
-    observation: Any
-    reward: np.ndarray
-    terminated: np.ndarray
-    truncated: np.ndarray
-    infos: dict[Any, Any]
-
-
-def batch_step(returned: Any, size: int) -> BatchStep:
-    """Checked result of `step` of a vector environment of N = `size` environments.
-
-    Raises:
-      Fault: it is not what Gymnasium says.
-    """
-    if not isinstance(returned, tuple | list) or len(returned) != 5:
-        raise Fault(f"returned {_shown(returned)}, not (observations, rewards, terminated, truncated, infos)")
-    observation, reward, terminated, truncated, infos = returned
-    _check_info(infos)
-    is_terminated = _numbers("terminated", terminated, size, "biu").astype(np.bool_)
-    is_truncated = _numbers("truncated", truncated, size, "biu").astype(np.bool_)
-    rewards = _numbers("rewards", reward, size, "fiub").astype(np.float64)
-    if not (np.abs(rewards) <= LARGEST_NUMBER).all():
-        index = int(np.argmin(np.abs(rewards) <= LARGEST_NUMBER))
-        raise Fault(f"returned the reward {rewards[index]:g} for environment {index}, but {_MUST_BE_FINITE}")
-    return BatchStep(observation, rewards, is_terminated, is_truncated, infos)
-
-
-def _numbers(name: str, value: Any, size: int, kinds: str) -> np.ndarray:
-    try:
-        array = np.asarray(value)
-    except Exception as error:
-        raise Fault(f"returned no array for {name} ({described(error)})") from error
-    if array.shape != (size,) or array.dtype.kind not in kinds:
-        raise Fault(f"returned {array.dtype}{list(array.shape)} for {name}, not one for each of {size}")
-    return array
 
 
 def info_of(infos: Mapping[Any, Any], index: int, keys: Iterable[Any] | None = None) -> dict[Any, Any]:
@@ -278,94 +173,3 @@ def entry_of(values: Any, index: Any) -> Any:
         return values[index]
     except (TypeError, IndexError, KeyError):
         return values
-
-
-def parts(returned: Any) -> tuple[Any, float, bool, bool, dict[Any, Any]]:
-    """Observation, reward, terminated, truncated and info of what `step` returned, the last four checked.
-
-    Raises:
-      Fault: one of them is not what Gymnasium says.
-    """
-    if not isinstance(returned, tuple | list) or len(returned) != 5:
-        raise Fault(f"returned {_shown(returned)}, not (observation, reward, terminated, truncated, info)")
-    observation, reward, terminated, truncated, info = returned
-    _check_info(info)
-    return observation, _reward(reward), _flag("terminated", terminated), _flag("truncated", truncated), info
-
-
-def _check_info(info: Any) -> None:
-    if not isinstance(info, dict):
-        raise Fault(f"returned the info {_shown(info)}, which is no dict")
-
-
-def _reward(reward: Any) -> float:
-    array = _scalar(reward)
-    if array is None or array.dtype.kind not in "fiub":
-        raise Fault(f"returned the reward {_shown(reward)}, which is not one number of at most 64 bits")
-    if not abs(float(array)) <= LARGEST_NUMBER:
-        raise Fault(f"returned the reward {float(array):g}, but {_MUST_BE_FINITE}")
-    return float(array)
-
-
-def _flag(name: str, value: Any) -> bool:
-    array = _scalar(value)
-    if array is None or array.dtype.kind not in "biu":
-        raise Fault(f"returned {_shown(value)} for {name}, which is no bool")
-    return bool(array)
-
-
-def _scalar(value: Any) -> np.ndarray | None:
-    try:
-        array = np.array(value)
-    except Exception:  # Whatever the environment's own classes raise.
-        return None
-    is_masked = hasattr(value, "mask") and np.ma.is_masked(value)
-    return array if array.shape == () and not is_masked else None
-
-
-def _shown(value: Any) -> str:
-    try:
-        return one_line(f"{reprlib.repr(value)} of type {type(value).__name__}", 100)
-    except Exception:
-        return f"something of type {type(value).__name__}"
-
-
-def _at(nest: Any, path: Sequence[Any]) -> Any:
-    """The entry of nested dicts and tuples, or of nested spaces, that a path leads to."""
-    for key in path:
-        nest = nest[key]
-    return nest
-
-
-def _limits(space: gymnasium.Space, dtype: np.dtype) -> tuple[Any, Any] | None:
-    """The least and greatest values that a space allows: numbers, or arrays of its shape; None for bools.
-
-    Floats are only limited by the range of a network's input: valid environments overstep a Box's bounds.
-    """
-    if dtype.kind == "f":
-        most = np.float64(
-            min(LARGEST_NUMBER, float(np.finfo(dtype).max))
-        )  # A float would become a smaller dtype.
-        return -most, most
-    if dtype.kind not in "iu":
-        return None
-    numbers = whole_numbers(space)
-    if numbers is not None:
-        low, num_values = numbers
-        high = low + num_values - 1
-    else:
-        assert isinstance(space, spaces.Box)
-        low, high = space.low, space.high
-        if dtype.itemsize == 8:
-            low = np.maximum(low, 0 if dtype.kind == "u" else -int(LARGEST_NUMBER))
-            high = np.minimum(high, int(LARGEST_NUMBER))
-    if low.size and (low == low.flat[0]).all() and (high == high.flat[0]).all():
-        return int(low.flat[0]), int(high.flat[0])
-    return low, high
-
-
-def _are_those_of(dtype: np.dtype, low: Any, high: Any) -> bool:
-    """Whether limits are the least and greatest values of an integer dtype."""
-    return (
-        dtype.kind in "iu" and np.ndim(low) == 0 and (low, high) == (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    )

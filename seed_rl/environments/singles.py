@@ -1,7 +1,7 @@
 """Single environments, stepped one after the other: turns their episode ends into `done` and `truncated`."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -10,9 +10,9 @@ import numpy as np
 from seed_rl.environments.actions import random_actions
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.batched import BatchedEnvironment
-from seed_rl.environments.failures import NO_FAILURES, Deadline, FailureConfig, Fault, Watched
-from seed_rl.environments.reading import LARGEST_NUMBER, owned_step, parts, start_of_episode, together
-from seed_rl.environments.specs import check_spaces
+from seed_rl.environments.failures import Fault
+from seed_rl.environments.observations import LARGEST
+from seed_rl.environments.reading import checked_step, owned_step, together
 from seed_rl.seeds import derived_seed
 
 # In place of what a step returned: the environment must be reset instead.
@@ -23,28 +23,17 @@ _DICTS, _REWARDS = frozenset((dict,)), frozenset((float, int, np.float64, np.flo
 
 
 class SingleEnvironments(BatchedEnvironment):
-    """Environments of Gymnasium that are stepped one after the other."""
+    """Environments of Gymnasium that are stepped one after the other, one per seed."""
 
-    def __init__(
-        self,
-        suite: Suite,
-        config: EnvironmentConfig,
-        seeds: Sequence[int],
-        tolerance: FailureConfig = NO_FAILURES,
-        first_env: int = 0,
-    ):
-        """Makes one environment of the suite per seed; raises what the base class raises.
-
-        By default the first failure is fatal, and there is no limit of time. `first_env` is the id of the
-        first environment, for messages.
-        """
-        self._deadline = Deadline(tolerance.env_step_timeout_secs)
-        shared: Any = tolerance, self._deadline, set()
-        watched = [
-            Watched(f"Environment {env_id}", functools.partial(_make, suite, config, seed), *shared)
+    def _makers(
+        self, suite: Suite, seeds: Sequence[int], first_env: int
+    ) -> Mapping[str, Callable[[int], gymnasium.Env]]:
+        return {
+            f"Environment {env_id}": functools.partial(_make, suite, self._config, seed)
             for env_id, seed in enumerate(seeds, first_env)
-        ]
-        super().__init__(watched, config, len(seeds))
+        }
+
+    def _prepare(self) -> None:
         self._has_rows, array = self._readers[0].is_bare, self._readers[0].array
         self._rows = np.empty((self.num_envs, *array.shape), array.dtype)
         self._row_of = [self._rows[index, ...] for index in range(self.num_envs)]
@@ -130,7 +119,7 @@ class SingleEnvironments(BatchedEnvironment):
         if not (_REWARDS.issuperset(map(type, rewards)) and _DICTS.issuperset(map(type, infos))):
             return False
         try:
-            if not sum(map(abs, rewards)) <= LARGEST_NUMBER:  # Also if one is NaN.
+            if not sum(map(abs, rewards)) <= LARGEST:  # Also if one is NaN.
                 return False
             self._buffers[0][:] = self._readers[0].checked(self._rows)
         except (Fault, OverflowError):
@@ -188,9 +177,9 @@ class SingleEnvironments(BatchedEnvironment):
         try:
             if isinstance(outcome, BaseException):
                 raise outcome
-            observation, reward, terminated, truncated, info = parts(outcome)
+            observation, reward, terminated, truncated, info = checked_step(outcome)
             if not terminated:
-                self._write(index, observation, reward, False, truncated)
+                self._write(index, self._read(observation), reward, False, truncated)
         except BaseException as error:
             watched.failed("step", error, self._agent_steps)
             self._write_ends(index, 0.0, False, True)
@@ -206,27 +195,13 @@ class SingleEnvironments(BatchedEnvironment):
         return info
 
     def _start_episode(self, index: int, reward: float, seed: int | None = None) -> None:
-        """Resets an environment, which is replaced first if it has failed or its reset fails.
+        """Writes the start of an environment's next episode, with the last reward of the one before."""
+        self._write(index, self._start(self._watched[index], seed, self._read), reward, True, False)
 
-        The seed is that of the reset; a replacement has its own.
-        """
-        watched = self._watched[index]
-        while True:
-            method = "make"
-            try:
-                if watched.is_broken:
-                    seed = None
-                    check_spaces(watched.name, watched.replace(), self.spec)
-                method = "reset"
-                self._write(index, start_of_episode(watched.reset(seed)), reward, True, False)
-            except BaseException as error:
-                watched.failed(method, error, self._agent_steps)
-                continue
-            watched.started(self._agent_steps)
-            return
+    def _read(self, observation: Any) -> list[np.ndarray]:
+        return [read([observation]) for read in self._readers]
 
-    def _write(self, index: int, observation: Any, reward: Any, done: bool, truncated: bool) -> None:
-        arrays = [read([observation]) for read in self._readers]
+    def _write(self, index: int, arrays: list[np.ndarray], reward: Any, done: bool, truncated: bool) -> None:
         for array, buffer in zip(arrays, self._buffers, strict=True):
             buffer[index] = array[0]
         self._write_ends(index, reward, done, truncated)

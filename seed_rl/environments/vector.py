@@ -1,7 +1,7 @@
 """Vector environments: one object that steps N environments, as `gymnasium.vector.VectorEnv` defines it."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -12,18 +12,16 @@ from gymnasium.vector.utils import iterate
 from seed_rl.environments.actions import shown
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.batched import BatchedEnvironment
-from seed_rl.environments.failures import NO_FAILURES, Deadline, FailureConfig, Fault, Watched
+from seed_rl.environments.failures import Fault
 from seed_rl.environments.reading import (
     INFO_DEPTH,
-    BatchStep,
-    batch_step,
+    StepResult,
+    checked_step,
     entry_of,
     info_of,
     owned,
     reset_outcome,
-    start_of_episode,
 )
-from seed_rl.environments.specs import check_spaces
 from seed_rl.seeds import derived_seed
 from seed_rl.types import ACTION_MASK
 
@@ -49,26 +47,14 @@ class VectorEnvironment(BatchedEnvironment):
     If the vector environment fails, the episodes of all its environments are void, and it is replaced.
     """
 
-    def __init__(
-        self,
-        suite: Suite,
-        config: EnvironmentConfig,
-        seeds: Sequence[int],
-        tolerance: FailureConfig = NO_FAILURES,
-        first_env: int = 0,
-    ):
-        """Makes a vector environment with as many environments as there are seeds.
-
-        By default the first failure is fatal, and there is no limit of time. `first_env` is the id of the
-        first environment, for messages. Raises what the base class and `make_vector` raise.
-        """
+    def _makers(
+        self, suite: Suite, seeds: Sequence[int], first_env: int
+    ) -> Mapping[str, Callable[[int], VectorEnv]]:
         name = f"Environments {first_env} to {first_env + len(seeds) - 1}"
-        self._deadline, make = (
-            Deadline(tolerance.env_step_timeout_secs),
-            functools.partial(make_vector, suite),
-        )
-        self._vector = Watched(name, functools.partial(make, config, seeds), tolerance, self._deadline)
-        super().__init__([self._vector], config, len(seeds))
+        return {name: functools.partial(make_vector, suite, self._config, seeds)}
+
+    def _prepare(self) -> None:
+        (self._vector,) = self._watched
         env = self._vector.env
         self._action_dtype = env.single_action_space.dtype
         self._mode, self._takes_mask = env.metadata["autoreset_mode"], _takes_mask(env)
@@ -78,18 +64,18 @@ class VectorEnvironment(BatchedEnvironment):
     def _reset(self, seeds: Sequence[int] | None, random_start_steps: int) -> None:
         if random_start_steps:
             raise ValueError("A vector environment has no random starts.")
-        self._start(seeds)
+        self._start_all(seeds)
 
     def _step(self, actions: np.ndarray) -> list[dict[Any, Any]]:
         if self._vector.is_broken:
-            self._start(None)
+            self._start_all(None)
             return [{} for _ in range(self.num_envs)]
         with self._deadline:
             outcome = self._vector.step(np.array(self._decode(actions), self._action_dtype))
         try:
             if isinstance(outcome, BaseException):
                 raise outcome
-            step = batch_step(outcome, self.num_envs)
+            step = checked_step(outcome, self.num_envs)
             arrays = self._read(step.observation)
             if not (self._shows_last.any() or step.terminated.any() or step.truncated.any()):
                 self._write(arrays, step.reward, False, False)
@@ -102,7 +88,7 @@ class VectorEnvironment(BatchedEnvironment):
         self._shows_last[:] = True
         return [{Info.EPISODE_IS_VOID: True} for _ in range(self.num_envs)]
 
-    def _write_ends(self, step: BatchStep, arrays: list[np.ndarray]) -> list[dict[Any, Any]]:
+    def _write_ends(self, step: StepResult, arrays: list[np.ndarray]) -> list[dict[Any, Any]]:
         """Writes a step in which an episode ends or the next one begins; `arrays` may be changed."""
         resets, mode = self._shows_last.copy(), self._mode
         if mode is AutoresetMode.NEXT_STEP:
@@ -116,7 +102,7 @@ class VectorEnvironment(BatchedEnvironment):
         if mode is AutoresetMode.SAME_STEP:
             self._show_final(step, truncated, arrays)
             again = resets if self._takes_mask else shown
-        elif "final_obs" in step.infos and ends.any():
+        elif "final_obs" in step.info and ends.any():
             raise Fault(f"returned final_obs, so it resets at once, but its autoreset mode is {mode.name}")
         elif mode is AutoresetMode.DISABLED:
             again = resets | ends
@@ -131,7 +117,7 @@ class VectorEnvironment(BatchedEnvironment):
         self._shows_last[:] = truncated | shown
         return infos
 
-    def _check_resets(self, resets: np.ndarray, step: BatchStep) -> None:
+    def _check_resets(self, resets: np.ndarray, step: StepResult) -> None:
         wrong = resets & (step.terminated | step.truncated | (step.reward != 0))
         if wrong.any():
             raise Fault(
@@ -139,41 +125,28 @@ class VectorEnvironment(BatchedEnvironment):
                 "that must reset it, because its autoreset mode is NEXT_STEP"
             )
 
-    def _show_final(self, step: BatchStep, truncated: np.ndarray, arrays: list[np.ndarray]) -> None:
+    def _show_final(self, step: StepResult, truncated: np.ndarray, arrays: list[np.ndarray]) -> None:
         """Puts the last observations of truncated episodes in the place of those of the next episodes."""
         for index in np.flatnonzero(truncated):
-            if "final_obs" not in step.infos:
+            if "final_obs" not in step.info:
                 raise Fault(
                     "returned no final_obs for a truncated episode, as its autoreset mode SAME_STEP demands"
                 )
-            final = entry_of(step.infos["final_obs"], index)
+            final = entry_of(step.info["final_obs"], index)
             for reader, array in zip(self._readers, arrays, strict=True):
                 array[index] = reader([final])[0]
 
     def _reset_some(self, mask: np.ndarray, rows: np.ndarray, arrays: list[np.ndarray]) -> None:
         """Resets the environments of a mask, and writes the observations of some of them to their rows."""
-        found = self._read(start_of_episode(self._vector.reset(None, {RESET_MASK: mask})))
+        found = self._read(owned(reset_outcome(self._vector.reset(None, {RESET_MASK: mask}))[0]))
         for array, new in zip(arrays, found, strict=True):
             array[rows] = new[rows]
 
-    def _start(self, seeds: Sequence[int] | None) -> None:
-        """Resets all environments, which are replaced first if they have failed or their reset fails."""
-        watched = self._vector
-        while True:
-            method = "make"
-            try:
-                if watched.is_broken:
-                    seeds = None
-                    check_spaces(watched.name, watched.replace(), self.spec)
-                method = "reset"
-                arrays = self._read(start_of_episode(watched.reset(_seeds_for(watched.env, seeds))))
-            except BaseException as error:
-                watched.failed(method, error, self._agent_steps)
-                continue
-            watched.started(self._agent_steps)
-            self._write(arrays, 0.0, True, False)
-            self._shows_last[:] = False
-            return
+    def _start_all(self, seeds: Sequence[int] | None) -> None:
+        """Starts an episode of each environment; all are replaced first if they have failed."""
+        seed = None if seeds is None or self._vector.is_broken else _seeds_for(self._vector.env, seeds)
+        self._write(self._start(self._vector, seed, self._read), 0.0, True, False)
+        self._shows_last[:] = False
 
     def _read(self, observation: Any) -> list[np.ndarray]:
         return [reader.of_batch(observation, self.num_envs) for reader in self._readers]
@@ -183,14 +156,14 @@ class VectorEnvironment(BatchedEnvironment):
             buffer[:] = array
         self._reward[:], self._done[:], self._truncated[:] = reward, done, truncated
 
-    def _infos(self, step: BatchStep, ends: np.ndarray) -> list[dict[Any, Any]]:
+    def _infos(self, step: StepResult, ends: np.ndarray) -> list[dict[Any, Any]]:
         """Infos of the environments' steps: at the end of an episode all keys, else only those of `Info`."""
-        always = [key for key in step.infos if isinstance(key, Info)]
-        last = step.infos
+        always = [key for key in step.info if isinstance(key, Info)]
+        last = step.info
         if self._mode is AutoresetMode.SAME_STEP:
             last = last.get("final_info", last)
         return [
-            owned(info_of(last, index), INFO_DEPTH) if ended else info_of(step.infos, index, always)
+            owned(info_of(last, index), INFO_DEPTH) if ended else info_of(step.info, index, always)
             for index, ended in enumerate(ends.tolist())
         ]
 
@@ -211,8 +184,8 @@ class OneOf(gymnasium.Env):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[Any, Any]]:
         """Takes an agent step."""
         size, dtype = self.vector.num_envs, self.action_space.dtype
-        step = batch_step(self.vector.step(np.array([action] * size, dtype)), size)
-        observation, infos = self._first(step.observation), step.infos
+        step = checked_step(self.vector.step(np.array([action] * size, dtype)), size)
+        observation, infos = self._first(step.observation), step.info
         terminated, truncated = bool(step.terminated[0]), bool(step.truncated[0])
         if (terminated or truncated) and self.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP:
             observation = entry_of(infos.get("final_obs", step.observation), 0)
@@ -292,9 +265,7 @@ def _takes_mask(env: VectorEnv) -> bool:
     return is_disabled or _is_of_singles(env) or bool(env.metadata.get(RESET_MASK, False))
 
 
-def _seeds_for(env: VectorEnv, seeds: Sequence[int] | None) -> Any:
+def _seeds_for(env: VectorEnv, seeds: Sequence[int]) -> Any:
     """Seeds as `reset` takes them: one for each single environment, or else one number for all."""
-    if seeds is None:
-        return None
     takes_list = _is_of_singles(env) or env.metadata.get(SEEDS, False)
     return [int(seed) for seed in seeds] if takes_list else int(seeds[0])

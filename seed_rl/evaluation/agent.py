@@ -16,7 +16,7 @@ from seed_rl.environments.actions import action_decoder
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite, ends_episode, raw_reward
 from seed_rl.environments.batched import empty_output
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig, Fault
-from seed_rl.environments.reading import leaf_readers
+from seed_rl.environments.observations import observation_leaves
 from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.specs import Spaces, environment_spec
 from seed_rl.evaluation.load import EvaluateConfig
@@ -220,7 +220,7 @@ class Agent:
         spec = environment_spec(env, config)
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self.num_envs = num_envs
-        self._readers = leaf_readers(env.observation_space)
+        self._readers = observation_leaves(env.observation_space)
         self._decode = action_decoder(env.action_space)
         self._env = empty_output(spec, num_envs or 1)
         self._buffers = flatten_like(spec.observation, self._env.observation)

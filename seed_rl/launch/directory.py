@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from seed_rl.environments.failures import REPLACED
 from seed_rl.files import replacing, shortened
 from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.launch.plan import LocalConfig, Plan
@@ -165,13 +164,11 @@ def say_next(plan: Plan, argv: Sequence[str], what: str = "", frames: int = 0) -
 
 
 def say_failures(plan: Plan) -> None:
-    """Warns of the number of environment failures in the run that has ended, if any, with the log to read."""
-    run = RunDirectory(plan.logdir)
-    periods = periods_so_far(run.path)
+    """Warns of the number of environment failures in the run that has ended, if any, with their logs."""
+    periods = periods_so_far(plan.logdir)
     if count := int(periods[-1].get("environment_failures", 0)) if periods else 0:
-        logs = [path for path in map(run.actor_log, range(len(plan.actors))) if path.is_file()]
-        first = next((path for path in logs if REPLACED in path.read_text(errors="replace")), logs[0])
-        say(f"environments failed {count:,} times; {shortened(first)} has the first traceback.")
+        logs = shortened(RunDirectory(plan.logdir).path / "actor_*.log")
+        say(f"environments failed {count:,} times; {logs} have the tracebacks.")
 
 
 def _count(number: int, what: str) -> str:

@@ -1,5 +1,6 @@
 """The contract that every environment must fulfil: the tests of a suite inherit `EnvironmentContract`."""
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -11,8 +12,8 @@ from seed_rl.actor.group import EpisodeStatistics
 from seed_rl.environments.actions import action_decoder, action_spec
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import BatchedEnvironment
+from seed_rl.environments.observations import ObservationLeaf, hash_words, observation_leaves
 from seed_rl.environments.singles import SingleEnvironments
-from seed_rl.environments.specs import ObservationLeaf, hash_words, observation_leaves
 from seed_rl.types import ArraySpec, flatten_like, flatten_spec
 
 
@@ -55,24 +56,28 @@ def expected_outputs(
         yield float(reward), bool(terminated), bool(truncated), arrays(observation)
 
 
-def played(batch: BatchedEnvironment, agent_steps: int, seeds: Sequence[int]) -> tuple[list, list]:
+def played(batch: BatchedEnvironment, agent_steps: int, seeds: Sequence[int] | None) -> tuple[list, list]:
     """Copies of what random play returns, and what an actor reports of its episodes; closes the batch.
 
     An episode is (environment, return, agent steps, own figures).
     """
-    statistics, records, reported = EpisodeStatistics(len(seeds)), [], []
+    with contextlib.closing(batch):
+        return _played(batch, agent_steps, seeds)
+
+
+def _played(batch: BatchedEnvironment, agent_steps: int, seeds: Sequence[int] | None) -> tuple[list, list]:
+    statistics, records, reported = EpisodeStatistics(batch.num_envs), [], []
 
     def keep(output):
         leaves = flatten_like(batch.spec.observation, output.observation)
         records.append([a.copy() for a in (output.reward, output.done, output.truncated, *leaves)])
 
     keep(batch.reset(seeds))
-    actions = random_actions(batch.spec.action, agent_steps * len(seeds))
-    for step in actions.reshape(agent_steps, len(seeds), *batch.spec.action.shape):
+    actions = random_actions(batch.spec.action, agent_steps * batch.num_envs)
+    for step in actions.reshape(agent_steps, batch.num_envs, *batch.spec.action.shape):
         output, infos = batch.step(step)
         keep(output)
         reported += statistics.update(output, infos)
-    batch.close()
     return records, [(e.env, e.episode_return, e.agent_steps, dict(e.figures)) for e in reported]
 
 
@@ -86,40 +91,19 @@ class EnvironmentContract:
 
     @pytest.fixture
     def make_env(self):
-        envs = []
-
-        def make(seed: int = 0) -> gymnasium.Env:
-            envs.append(self.suite.make(self.config, seed))
-            return envs[-1]
-
-        yield make
-        for env in envs:
-            env.close()
+        with contextlib.ExitStack() as stack:
+            yield lambda seed=0: stack.enter_context(contextlib.closing(self.suite.make(self.config, seed)))
 
     @pytest.fixture
     def make_batch(self):
-        batches = []
-
-        def make(seeds: list[int]) -> SingleEnvironments:
-            batches.append(SingleEnvironments(self.suite, self.config, seeds))
-            return batches[-1]
-
-        yield make
-        for batch in batches:
-            batch.close()
+        with contextlib.ExitStack() as stack:
+            yield lambda seeds: stack.enter_context(
+                contextlib.closing(SingleEnvironments(self.suite, self.config, seeds))
+            )
 
     def play(self, batch: SingleEnvironments, seeds: list[int] | None = None) -> list[list[np.ndarray]]:
         """Copies of everything that a random game of `agent_steps` returns."""
-
-        def copies(output):
-            leaves = flatten_like(batch.spec.observation, output.observation)
-            return [array.copy() for array in (output.reward, output.done, output.truncated, *leaves)]
-
-        trajectory = [copies(batch.reset(seeds))]
-        actions = random_actions(batch.spec.action, self.agent_steps * batch.num_envs)
-        for step_actions in actions.reshape(self.agent_steps, batch.num_envs, *batch.spec.action.shape):
-            trajectory.append(copies(batch.step(step_actions)[0]))
-        return trajectory
+        return _played(batch, self.agent_steps, seeds)[0]
 
     def test_outputs_match_the_spec_and_stay_finite(self, make_batch):
         batch = make_batch([0, 1])
@@ -134,16 +118,21 @@ class EnvironmentContract:
                 assert array.dtype == spec.dtype
                 assert np.isfinite(array).all()
 
-    def test_observations_lie_in_the_observation_space(self, make_env):
+    def test_observations_lie_in_their_space_and_are_not_overwritten(self, make_env):
         env = make_env()
-        observation, _ = env.reset()
-        assert env.observation_space.contains(observation)
+        leaves = observation_leaves(env.observation_space)
+        first, _ = env.reset()
+        copies = [np.array(_at(first, leaf.path)) for leaf in leaves]
+        assert env.observation_space.contains(first)
         actions = random_actions(action_spec(env.action_space), 10)
         for action in action_decoder(env.action_space)(actions):
             observation, _, terminated, truncated, _ = env.step(action)
             assert env.observation_space.contains(observation)
+            for leaf, copy in zip(leaves, copies, strict=True):
+                np.testing.assert_array_equal(_at(first, leaf.path), copy)
             if terminated or truncated:
-                env.reset()
+                first, _ = env.reset()
+                copies = [np.array(_at(first, leaf.path)) for leaf in leaves]
 
     def test_same_seeds_same_trajectory(self, make_batch):
         batches = [make_batch([3, 4]), make_batch([3, 4])]
@@ -175,23 +164,16 @@ class EnvironmentContract:
                 output, _ = batch.step(action[None])
         assert (ends > 1) == self.episodes_end  # the first reset counts
 
-    def test_observations_are_not_overwritten(self, make_env):
-        env = make_env()
-        leaves = observation_leaves(env.observation_space)
-        observation, _ = env.reset()
-        copies = [np.array(_at(observation, leaf.path)) for leaf in leaves]
-        actions = random_actions(action_spec(env.action_space), 3)
-        for action in action_decoder(env.action_space)(actions):
-            if any(env.step(action)[2:4]):
-                break
-        for leaf, copy in zip(leaves, copies, strict=True):
-            np.testing.assert_array_equal(_at(observation, leaf.path), copy)
-
     def test_close_twice(self, make_env, make_batch):
         for closable in (make_env(), make_batch([0, 1])):
             closable.reset()
             closable.close()
             assert closable.close() is None
+
+
+def fulfils(suite: Suite, config: EnvironmentConfig, **others: Any) -> type[EnvironmentContract]:
+    """The tests of the contract for a suite with these settings; `others` are attributes of the class."""
+    return type("Contract", (EnvironmentContract,), {"suite": suite, "config": config, **others})
 
 
 def _on_the_wire(value: np.ndarray, leaf: ObservationLeaf) -> np.ndarray:

@@ -4,7 +4,6 @@ import logging
 import re
 from decimal import Decimal
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -43,67 +42,67 @@ class NamelessKeysDict(dict):
 DICT = spaces.Dict(position=spaces.Box(-1, 1, (2,), np.float32), goal=spaces.Discrete(3))
 DIGITS = spaces.MultiDiscrete([3, 4], start=[1, 0])
 
+
+def step(function, clause):
+    return {"step": function}, f"step() {clause}"
+
+
+def rewarded(reward, text):
+    return {"step": with_part(1, reward)}, f"step() returned {text}"
+
+
+def observed(space, value, text, rule=""):
+    """`value` is observed in a space; a None is the space of `Odd`."""
+    rule = rule and f", but its observation space says {rule}"
+    return {"observation_space": space, "observation": returns(value)}, f"step() returned {text}{rule}"
+
+
+def box(low, high, dtype):
+    return spaces.Box(low, high, (1,), dtype)
+
+
+AT_0 = "for the observation at [0]"
+FINITE = ", but it must be finite and less than"
+TIMEOUT = "did not return within 0.2 s (--env_step_timeout_secs)"
 # (fault of an environment in agent step 3, text of the message).
 FAILURES = {
     # Whatever it raises.
-    "raises": ({"step": raises(OSError("no device"))}, "step() raised OSError: no device"),
-    "exits": ({"step": raises(SystemExit(3))}, "step() raised SystemExit: 3"),
-    "raises lines": ({"step": raises(OSError("a\nb\x1b[2J"))}, r"step() raised OSError: a\nb\x1b[2J"),
-    "raises without text": ({"step": raises(NamelessError())}, "step() raised NamelessError"),
-    "hangs": ({"step": sleeps}, "step() did not return within 0.2 s (--env_step_timeout_secs)"),
-    "hangs on": ({"step": keeps_trying}, "step() did not return within 0.2 s (--env_step_timeout_secs)"),
+    "raises": step(raises(OSError("no device")), "raised OSError: no device"),
+    "exits": step(raises(SystemExit(3)), "raised SystemExit: 3"),
+    "raises lines": step(raises(OSError("a\nb\x1b[2J")), r"raised OSError: a\nb\x1b[2J"),
+    "raises without text": step(raises(NamelessError()), "raised NamelessError"),
+    "hangs": step(sleeps, TIMEOUT),
+    "hangs on": step(keeps_trying, TIMEOUT),
     # Whatever it returns.
-    "nothing": ({"step": returns(None)}, "step() returned None of type NoneType, not (observation, reward,"),
-    "a reward of shape (1,)": ({"step": with_part(1, np.ones(1))}, "step() returned the reward array([1.])"),
-    "no reward": ({"step": with_part(1, None)}, "step() returned the reward None of type NoneType"),
-    "a NaN reward": ({"step": with_part(1, np.nan)}, "step() returned the reward nan, but it must be finite"),
-    "a reward beyond float32": ({"step": with_part(1, 1e39)}, "step() returned the reward 1e+39"),
-    "a reward that no network takes": ({"step": with_part(1, 1e15)}, "step() returned the reward 1e+15"),
-    "an infinite reward of a small dtype": (
-        {"step": with_part(1, np.float16(np.inf))},
-        "step() returned the reward inf, but it must be finite",
-    ),
-    "the least int64 as reward": (
-        {"step": with_part(1, np.int64(-(2**63)))},
-        "step() returned the reward -9.2",
-    ),
-    "2^63 as reward": ({"step": with_part(1, np.uint64(2**63))}, "step() returned the reward 9.22337e+18"),
-    "a huge int as reward": ({"step": with_part(1, 10**400)}, "step() returned the reward 1000"),
-    "a Decimal as reward": ({"step": with_part(1, Decimal(1))}, "step() returned the reward Decimal('1') of"),
-    "a Fraction as reward": (
-        {"step": with_part(1, Fraction(1))},
-        "step() returned the reward Fraction(1, 1)",
-    ),
-    "a reward beyond float64": (
-        {"step": with_part(1, np.longdouble("1e400"))},
-        "step() returned the reward inf, but it must be finite",
-    ),
-    "a masked reward": ({"step": with_part(1, np.ma.masked)}, "step() returned the reward masked of type"),
-    "text as reward": ({"step": with_part(1, "1.0")}, "step() returned the reward '1.0' of type str"),
-    "a complex reward": ({"step": with_part(1, 1j)}, "step() returned the reward 1j of type complex"),
-    "a time as reward": (
-        {"step": with_part(1, np.timedelta64(1, "s"))},
-        "step() returned the reward np.timed",
-    ),
-    "no end": ({"step": with_part(2, None)}, "step() returned None of type NoneType for terminated"),
-    "ends": ({"step": with_part(2, np.array([True, False]))}, "step() returned array([ True, False])"),
-    "no info": ({"step": with_part(4, None)}, "step() returned the info None of type NoneType"),
+    "nothing": step(returns(None), "returned None of type NoneType, not (observation, reward,"),
+    "no end": step(with_part(2, None), "returned None of type NoneType for terminated"),
+    "ends": step(with_part(2, np.array([True, False])), "returned array([ True, False])"),
+    "no info": step(with_part(4, None), "returned the info None of type NoneType"),
+    "a reward of shape (1,)": rewarded(np.ones(1), "array([1.]) of type ndarray for the reward"),
+    "no reward": rewarded(None, "None of type NoneType for the reward"),
+    "a NaN reward": rewarded(np.nan, f"the reward nan{FINITE}"),
+    "a reward beyond float32": rewarded(1e39, "the reward 1e+39"),
+    "a reward that no network takes": rewarded(1e15, "the reward 1e+15"),
+    "an infinite reward of a small dtype": rewarded(np.float16(np.inf), f"the reward inf{FINITE}"),
+    "the least int64 as reward": rewarded(np.int64(-(2**63)), "the reward -9.2"),
+    "2^63 as reward": rewarded(np.uint64(2**63), "the reward 9.22337e+18"),
+    "a huge int as reward": rewarded(10**400, "1000"),
+    "a Decimal as reward": rewarded(Decimal(1), "Decimal('1') of"),
+    "a Fraction as reward": rewarded(Fraction(1), "Fraction(1, 1)"),
+    "a reward beyond float64": rewarded(np.longdouble("1e400"), f"the reward inf{FINITE}"),
+    "a masked reward": rewarded(np.ma.masked, "masked of type"),
+    "text as reward": rewarded("1.0", "'1.0' of type str for the reward"),
+    "a complex reward": rewarded(1j, "1j of type complex for the reward"),
+    "a time as reward": rewarded(np.timedelta64(1, "s"), "np.timed"),
     # Observations: shapes, types and values.
-    "no observation": ({"observation": returns(None)}, "step() returned object[] for the observation"),
-    "another shape": (
-        {"observation": returns(np.zeros(4))},
-        "step() returned float64[4] for the observation",
-    ),
-    "NaN": ({"observation": returns([0.0, np.nan, 0.0])}, "step() returned nan for the observation at [1]"),
-    "inf": ({"observation": returns([0.0, 0.0, np.inf])}, "step() returned inf for the observation at [2]"),
-    "beyond float16": (
-        {"observation_space": spaces.Box(-10, 10, (1,), np.float16), "observation": returns(np.array([1e5]))},
-        "step() returned 100000.0 for the observation at [0], but it must be finite",
-    ),
+    "no observation": observed(None, None, "object[] for the observation"),
+    "another shape": observed(None, np.zeros(4), "float64[4] for the observation"),
+    "NaN": observed(None, [0.0, np.nan, 0.0], "nan for the observation at [1]"),
+    "inf": observed(None, [0.0, 0.0, np.inf], "inf for the observation at [2]"),
+    "beyond float16": observed(box(-10, 10, np.float16), np.array([1e5]), f"100000.0 {AT_0}{FINITE}"),
     **{
-        f"{value} as {value.dtype} in {space}": (
-            {"observation_space": spaces.Box(-5, 5, (1,), space), "observation": returns(np.array([value]))},
-            f"step() returned {shown} for the observation at [0], but it must be finite",
+        f"{value} as {value.dtype} in {space}": observed(
+            box(-5, 5, space), np.array([value]), f"{shown} {AT_0}{FINITE}"
         )
         for space in (np.float16, np.float32, np.float64, np.longdouble)
         for value, shown in (
@@ -117,94 +116,61 @@ FAILURES = {
         )
     },
     **{
-        f"{value} in a whole {space.__name__}": (
-            {"observation_space": spaces.Box(low, high, (1,), space), "observation": returns([value])},
-            f"step() returned {value} for the observation at [0], but {rule}",
+        f"{value} in a whole {space.__name__}": observed(
+            box(low, high, space), [value], f"{value} {AT_0}{'' if rule else FINITE}", rule
         )
         for space, low, high, value, rule in (
-            (np.int64, -np.inf, np.inf, 2**63, "it must be finite and less than"),
-            (np.int64, -np.inf, np.inf, -(2**63), "it must be finite and less than"),
-            (np.uint64, 0, 2**64 - 1, 2**64 - 1, "it must be finite and less than"),
-            (np.int32, -np.inf, np.inf, 2**63, "it must be finite and less than"),
-            (np.int32, -np.inf, np.inf, 2**31, "its observation space says -2147483648 to 2147483647"),
-            (np.int8, -5, 5, 250, "its observation space says -5 to 5"),
+            (np.int64, -np.inf, np.inf, 2**63, ""),
+            (np.int64, -np.inf, np.inf, -(2**63), ""),
+            (np.uint64, 0, 2**64 - 1, 2**64 - 1, ""),
+            (np.int32, -np.inf, np.inf, 2**63, ""),
+            (np.int32, -np.inf, np.inf, 2**31, "-2147483648 to 2147483647"),
+            (np.int8, -5, 5, 250, "-5 to 5"),
         )
     },
-    "a huge int": (
-        {"observation_space": spaces.Box(-9, 9, (1,), np.int64), "observation": returns([10**30])},
-        "step() returned object[1] for the observation, but its observation space says int64[1]",
+    "a huge int": observed(box(-9, 9, np.int64), [10**30], "object[1] for the observation", "int64[1]"),
+    "an int below an unsigned space": observed(
+        box(0, 9, np.uint8), [-1], "int64[1] for the observation", "uint8[1]"
     ),
-    "an int below an unsigned space": (
-        {"observation_space": spaces.Box(0, 9, (1,), np.uint8), "observation": returns([-1])},
-        "step() returned int64[1] for the observation, but its observation space says uint8[1]",
+    "bounds of each number": observed(
+        spaces.Box(np.int16([0, -1]), np.int16([9, 8]), dtype=np.int16),
+        np.uint64([9, 2**63]),
+        f"9223372036854775808 for the observation at [1]{FINITE}",
     ),
-    "bounds of each number": (
-        {
-            "observation_space": spaces.Box(np.int16([0, -1]), np.int16([9, 8]), dtype=np.int16),
-            "observation": returns(np.uint64([9, 2**63])),
-        },
-        "step() returned 9223372036854775808 for the observation at [1], but it must be finite and less than",
+    "Decimals": observed(None, [Decimal(1)] * 3, "object[3] for the observation", "float32[3]"),
+    "digits as text": observed(None, ["1", "2", "3"], "<U1[3] for the observation"),
+    "a masked number": observed(
+        None, np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0]), f"nan for the observation at [1]{FINITE}"
     ),
-    "Decimals": (
-        {"observation": returns([Decimal(1)] * 3)},
-        "step() returned object[3] for the observation, but its observation space says float32[3]",
+    "a number above Discrete": observed(spaces.Discrete(6), 7, "7 for the observation", "0 to 5"),
+    "a number below Discrete's start": observed(
+        spaces.Discrete(6, start=-2), -3, "-3 for the observation", "-2 to 3"
     ),
-    "digits as text": (
-        {"observation": returns(["1", "2", "3"])},
-        "step() returned <U1[3] for the observation",
+    "a digit below MultiDiscrete's start": observed(DIGITS, np.array([0, 3]), f"0 {AT_0}", "1 to 3"),
+    "a bit of 2": observed(
+        spaces.MultiBinary(4), np.array([0, 1, 2, 0], np.int8), "2 for the observation at [2]", "0 to 1"
     ),
-    "a masked number": (
-        {"observation": returns(np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0]))},
-        "step() returned nan for the observation at [1], but it must be finite",
+    "a wider integer": observed(
+        box(-(2**31), 2**31 - 1, np.int32), np.array([2**31]), f"2147483648 {AT_0}", "-214748"
     ),
-    "a number above Discrete": (
-        {"observation_space": spaces.Discrete(6), "observation": returns(7)},
-        "step() returned 7 for the observation, but its observation space says 0 to 5",
+    "a pixel above its bound": observed(
+        spaces.Box(0, 9, (2, 2), np.uint8),
+        np.full((2, 2), 10, np.uint8),
+        "10 for the observation at [0, 0]",
+        "0 to 9",
     ),
-    "a number below Discrete's start": (
-        {"observation_space": spaces.Discrete(6, start=-2), "observation": returns(-3)},
-        "step() returned -3 for the observation, but its observation space says -2 to 3",
+    "an integer that no network takes": observed(
+        box(-(2**62), 2**62, np.int64), np.array([2**60]), f"1152921504606846976 {AT_0}{FINITE}"
     ),
-    "a digit below MultiDiscrete's start": (
-        {"observation_space": DIGITS, "observation": returns(np.array([0, 3]))},
-        "step() returned 0 for the observation at [0], but its observation space says 1 to 3",
-    ),
-    "a bit of 2": (
-        {"observation_space": spaces.MultiBinary(4), "observation": returns(np.array([0, 1, 2, 0], np.int8))},
-        "step() returned 2 for the observation at [2], but its observation space says 0 to 1",
-    ),
-    "a wider integer": (
-        {
-            "observation_space": spaces.Box(-(2**31), 2**31 - 1, (1,), np.int32),
-            "observation": returns(np.array([2**31])),
-        },
-        "step() returned 2147483648 for the observation at [0], but its observation space says -214748",
-    ),
-    "a pixel above its bound": (
-        {
-            "observation_space": spaces.Box(0, 9, (2, 2), np.uint8),
-            "observation": returns(np.full((2, 2), 10, np.uint8)),
-        },
-        "step() returned 10 for the observation at [0, 0], but its observation space says 0 to 9",
-    ),
-    "an integer that no network takes": (
-        {
-            "observation_space": spaces.Box(-(2**62), 2**62, (1,), np.int64),
-            "observation": returns(np.array([2**60])),
-        },
-        "step() returned 1152921504606846976 for the observation at [0], but it must be finite and less than",
-    ),
-    "a missing key": (
-        {"observation_space": DICT, "observation": returns({"goal": 1})},
-        "step() returned no array for the observation 'position' (KeyError: 'position')",
+    "a missing key": observed(
+        DICT, {"goal": 1}, "no array for the observation 'position' (KeyError: 'position')"
     ),
     "an entry outside": (
         {"observation_space": DICT, "observation": lambda honest: {**honest, "goal": 3}},
         "step() returned 3 for the observation 'goal', but its observation space says 0 to 2",
     ),
-    "a dict that raises without text": (
-        {"observation_space": DICT, "observation": returns(NamelessKeysDict(goal=1))},
-        "step() returned no array for the observation 'goal' (NamelessError)",
+    "a dict that raises without text": observed(
+        DICT, NamelessKeysDict(goal=1), "no array for the observation 'goal' (NamelessError)"
     ),
 }
 
@@ -362,26 +328,22 @@ def test_no_entry_of_an_environments_info_is_taken_for_ours(key, truncates, inde
     assert [(e.episode_return, e.agent_steps) for e in episodes] == [(LENGTH, LENGTH)] * 3
 
 
-class Spaceless(Odd):
-    observation_space: ClassVar = None
-
-    def __init__(self, name, value):
-        super().__init__()
-        if value is None:
-            delattr(self, name)
-        else:
-            setattr(self, name, value)
+def having(name, value):
+    """An environment with this attribute."""
+    env = Odd()
+    setattr(env, name, value)
+    return env
 
 
 LACKS = {
     "make raises": (raises(OSError("no device")), r"make\(\) raised OSError: no device"),
     "make exits": (raises(SystemExit(1)), r"make\(\) raised SystemExit: 1"),
     "a space of another package": (
-        lambda _: Spaceless("observation_space", [3]),
+        lambda _: having("observation_space", [3]),
         "The environment's observation_space is of type list; it must be one of gymnasium.spaces",
     ),
     "an action space that is none": (
-        lambda _: Spaceless("action_space", 4),
+        lambda _: having("action_space", 4),
         "The environment's action_space is of type int; it must be one of gymnasium.spaces",
     ),
 }

@@ -17,28 +17,24 @@ SEEDS = list(range(20))
 BUSIEST = max(SEEDS, key=lambda seed: len(random_actions(Odd.action_space, seed, MOST)))
 
 
-@pytest.fixture
-def make():
-    def make_batch(length=1000, truncates=False, fails=lambda number: False, max_failures=3):
-        made = []
+def make(length=1000, truncates=False, failing=None):
+    """A batch and its environments, the one with the number `failing` with a fault."""
+    made = []
 
-        def make_env(config, seed, render_mode=None):
-            fault = {"step": raises(RuntimeError("the engine is gone"))} if fails(len(made)) else {}
-            made.append(Odd(length=length, truncates=truncates, **fault))
-            return made[-1]
+    def make_env(config, seed):
+        fault = {"step": raises(RuntimeError("the engine is gone"))} if len(made) == failing else {}
+        made.append(Odd(length=length, truncates=truncates, **fault))
+        return made[-1]
 
-        tolerance = FailureConfig(max_environment_failures=max_failures, env_step_timeout_secs=0)
-        batch = SingleEnvironments(Suite(EnvironmentConfig, make_env), EnvironmentConfig(), SEEDS, tolerance)
-        return batch, made
-
-    return make_batch
+    suite = Suite(EnvironmentConfig, make_env)
+    return SingleEnvironments(suite, EnvironmentConfig(), SEEDS, FailureConfig(env_step_timeout_secs=0)), made
 
 
 def played(made):
     return [len(env.actions) for env in made]
 
 
-def test_each_environment_takes_a_random_number_of_random_actions(make):
+def test_each_environment_takes_a_random_number_of_random_actions():
     batch, made = make()
     output = batch.reset(SEEDS, MOST)
     counts = played(made)
@@ -46,19 +42,17 @@ def test_each_environment_takes_a_random_number_of_random_actions(make):
     np.testing.assert_array_equal(output.observation[:, 0], counts)
     assert output.done.all() and not output.truncated.any() and not output.reward.any()
     assert {action for env in made for action in env.actions} == {0, 1}
-
-
-def test_the_seed_alone_determines_them(make):
-    (batch, made), (again, made_again), (other, made_other) = make(), make(), make()
-    batch.reset(SEEDS, MOST)
+    (again, made_again), (other, made_other) = make(), make()
     again.reset(SEEDS, MOST)
     other.reset([seed + 100 for seed in SEEDS], MOST)
-    assert [env.actions for env in made] == [env.actions for env in made_again]
+    assert [env.actions for env in made] == [env.actions for env in made_again]  # The seed alone decides.
     assert played(made) != played(made_other)
+    with pytest.raises(ValueError, match=r"^Random starts need a seed per environment"):
+        batch.reset(None, MOST)
 
 
 @pytest.mark.parametrize("truncates", [False, True])
-def test_only_the_episode_with_random_actions_is_void(make, truncates):
+def test_only_the_episode_with_random_actions_is_void(truncates):
     length = 8
     batch, made = make(length, truncates)
     output = batch.reset(SEEDS, MOST)
@@ -75,8 +69,8 @@ def test_only_the_episode_with_random_actions_is_void(make, truncates):
         assert sum(e.env == env for e in episodes) == (1 if count else 2)
 
 
-def test_an_environment_that_fails_is_replaced_by_one_without_random_actions(make, caplog):
-    batch, made = make(length=8, fails=lambda number: number == BUSIEST)
+def test_an_environment_that_fails_is_replaced_by_one_without_random_actions(caplog):
+    batch, made = make(length=8, failing=BUSIEST)
     output = batch.reset(SEEDS, MOST)
     assert played(made)[BUSIEST] == 3 and len(made) == len(SEEDS) + 1 and not made[-1].actions
     assert not output.observation[BUSIEST].any()
@@ -89,12 +83,6 @@ def test_an_environment_that_fails_is_replaced_by_one_without_random_actions(mak
         episodes += statistics.update(*batch.step(np.zeros(len(SEEDS), np.int32)))
     # It was begun by no random action.
     assert (BUSIEST, 8, 8) in [(e.env, e.episode_return, e.agent_steps) for e in episodes]
-
-
-def test_they_need_seeds(make):
-    batch, _ = make()
-    with pytest.raises(ValueError, match=r"^Random starts need a seed per environment"):
-        batch.reset(None, MOST)
 
 
 @pytest.mark.parametrize(

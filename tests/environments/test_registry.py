@@ -36,25 +36,15 @@ assert "tensorflow" not in sys.modules
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
-@pytest.fixture
-def their_module(monkeypatch):
-    """A module of somebody else's, with a suite."""
-    found = types.ModuleType("their_suite")
-    found.SUITE = Suite(EnvironmentConfig, lambda config, seed, render_mode=None: None)
-    monkeypatch.setitem(sys.modules, "their_suite", found)
-    return found
-
-
-def test_an_installed_package_adds_a_suite(their_module, tmp_path, monkeypatch):
-    points = {"pong2000": "their_suite:SUITE", "catch": "their_suite:SUITE"}
+def test_an_installed_package_adds_a_suite(tmp_path, monkeypatch):
+    module = types.ModuleType("their_suite")
+    module.SUITE = Suite(EnvironmentConfig, lambda config, seed, render_mode=None: None)
+    monkeypatch.setitem(sys.modules, "their_suite", module)
+    points = {"pong2000": "their_suite:SUITE", "catch": "their_suite:SUITE", "theirs": "their_suite:__name__"}
     install(tmp_path, monkeypatch, "seed_rl.environments", **points)
     assert "pong2000" in registry.names()
-    assert registry.suite("pong2000") is their_module.SUITE
-    assert registry.suite("catch") is not their_module.SUITE  # Ours comes first.
-
-
-def test_an_installed_suite_that_is_none_is_refused_in_words(their_module, tmp_path, monkeypatch):
-    install(tmp_path, monkeypatch, "seed_rl.environments", theirs="their_suite:__name__")
+    assert registry.suite("pong2000") is module.SUITE
+    assert registry.suite("catch") is not module.SUITE  # Ours comes first.
     with pytest.raises(ValueError, match=r"^--environment=theirs .* is not a seed_rl\.environments\.base\.S"):
         registry.suite("theirs")
 

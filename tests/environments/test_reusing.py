@@ -89,58 +89,32 @@ class Fresh(gymnasium.Wrapper):
         return copy.deepcopy(self.env.step(action.copy()))
 
 
-class Vector(gymnasium.vector.VectorEnv):
-    """Steps `Reusing` environments, and reuses arrays of all of them; a plain loop."""
+class Vector(gymnasium.vector.VectorWrapper):
+    """Reuses the arrays of its infos, too."""
 
-    def __init__(self, mode, truncates, fresh):
-        self.metadata = {"autoreset_mode": mode, "reset_mask": True, "seed_per_env": True}
-        self.envs = [Reusing(kept(), truncates) for _ in range(E)]
-        self.num_envs, self.fresh = E, fresh
-        self.single_action_space, self.single_observation_space = (
-            Reusing.action_space,
-            Reusing.observation_space,
-        )
-        self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, E)
-        self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, E)
-        self.observation = gymnasium.vector.utils.create_empty_array(self.single_observation_space, E)
-        self.infos = {
-            "is_success": np.zeros(E, bool),
-            "metrics": {"time": np.zeros(E), "number": np.zeros(E)},
-        }
+    def __init__(self, env):
+        super().__init__(env)
+        self.infos = {}
 
-    def reset(self, *, seed=None, options=None):
-        mask = np.ones(E, bool) if options is None else options["reset_mask"]
-        for i in np.flatnonzero(mask):
-            self._keep(i, *self.envs[i].reset(seed=None if seed is None else seed[i]))
-        return self._given(self.observation, self.infos)
+    def reset(self, **given):
+        observation, infos = self.env.reset(**given)
+        return observation, over(self.infos, infos)
 
     def step(self, actions):
-        rewards, terminated, truncated = np.zeros(E), np.zeros(E, bool), np.zeros(E, bool)
-        final = copy.deepcopy(self.infos)
-        last = np.full(E, None)
-        is_same = self.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
-        for i, env in enumerate(self.envs):
-            observation, rewards[i], terminated[i], truncated[i], info = env.step(actions[i])
-            self._keep(i, observation, info)
-            if is_same and (terminated[i] or truncated[i]):
-                last[i] = copy.deepcopy(observation)
-                self._note(i, info, final)
-                self._keep(i, *env.reset())
-        infos = self.infos if not is_same else {**self.infos, "final_info": final, "final_obs": last}
-        return self._given(self.observation, rewards, terminated, truncated, infos)
+        *others, infos = self.env.step(actions)
+        return (*others, over(self.infos, infos))
 
-    def _keep(self, i, observation, info):
-        self.observation["place"][i] = observation["place"]
-        self.observation["beside"][0][i] = observation["beside"][0]
-        self._note(i, info, self.infos)
 
-    def _note(self, i, info, infos):
-        infos["is_success"][i] = info["is_success"]
-        for name in ("time", "number"):
-            infos["metrics"][name][i] = info["metrics"][name]
-
-    def _given(self, *returned):
-        return copy.deepcopy(returned) if self.fresh else returned
+def over(kept, new):
+    """Writes the entries of a dict over those of another, and into their arrays; returns that."""
+    for name, value in new.items():
+        if isinstance(value, dict):
+            over(kept.setdefault(name, {}), value)
+        elif name in kept:
+            kept[name][...] = value
+        else:
+            kept[name] = value
+    return kept
 
 
 def singles(fresh, truncates, shared=False, repeats=1):
@@ -170,18 +144,24 @@ def sync(fresh, truncates):
     return vector(lambda: SyncVectorEnv([make] * E))
 
 
+def vector_that_resets(mode):
+    """Of environments that return new objects; only its own arrays are reused."""
+
+    def make(fresh, truncates):
+        functions = [lambda: Fresh(Reusing(kept(), truncates))] * E
+        inner = SyncVectorEnv(functions, copy=fresh, autoreset_mode=mode)
+        return vector(lambda: inner if fresh else Vector(inner))
+
+    return make
+
+
 # Makers of batches of environments that reuse their arrays (`fresh`: not), and truncate or not.
 BATCHES = {
     "each its own": singles,
     "what all share": lambda fresh, truncates: singles(fresh, truncates, shared=True),
     "actions repeated": lambda fresh, truncates: singles(fresh, truncates, repeats=2),
     "Gymnasium's vector": sync,
-    **{
-        f"a vector that resets in mode {mode.name}": (
-            lambda fresh, truncates, mode=mode: vector(lambda: Vector(mode, truncates, fresh))
-        )
-        for mode in (AutoresetMode.SAME_STEP, AutoresetMode.DISABLED)
-    },
+    **{f"a vector that resets in mode {mode.name}": vector_that_resets(mode) for mode in AutoresetMode},
 }
 
 

@@ -8,7 +8,7 @@ from seed_rl.algorithms import registry as algorithms
 from seed_rl.algorithms.options import kind_of
 from seed_rl.environments import registry as environments
 from seed_rl.environments.actions import action_spec
-from seed_rl.environments.specs import observation_spec
+from seed_rl.environments.observations import observation_spec
 from seed_rl.flags import defaults
 from seed_rl.flags.defaults import fitting_batch_size
 from seed_rl.flags.errors import UsageError

@@ -176,12 +176,10 @@ def test_the_end_says_how_often_environments_failed_and_where_to_read(tmp_path, 
         content = json.dumps(period)
     if content is not None:
         run.metrics.write_text(content)
-    run.actor_log(0).write_text("nothing")
-    run.actor_log(1).write_text("Environment 9 failed: reset() raised KeyError; replacing it (1 of 3).")
     directory.say_failures(plan_of(tmp_path))
     said = capsys.readouterr().err
     assert ("environments failed" in said) == (count > 0)
-    assert not count or (f"environments failed {count:,} times" in said and "actor_1.log" in said)
+    assert not count or (f"environments failed {count:,} times" in said and "actor_*.log" in said)
 
 
 def again(logdir, *args):

@@ -288,12 +288,7 @@ def _is_atari(name: str) -> bool:
 
 
 def make(config: AtariConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:
-    """One game.
-
-    Raises:
-      ValueError: the engine has no such game.
-      ImportError: the engine is not installed.
-    """
+    """One game, as `Suite.make` says."""
     if config.is_vector:
         return OneOf(AtariPool(config, [seed], render_mode))
     return Atari(config, seed)
@@ -302,23 +297,28 @@ def make(config: AtariConfig, seed: int, render_mode: str | None = None) -> gymn
 def find_game(name: str) -> str | None:
     """Our name for a game, from that name in any letter case or an id; None without such a game or ale-py."""
     try:
-        from ale_py import registration, roms
+        from ale_py import registration
     except ImportError:
         return None
     found = _ID.match(name)
-    ids = {rom_id.replace("_", ""): rom_id for rom_id in roms.get_all_rom_ids()}
-    rom_id = ids.get(found["game"].replace("_", "").lower()) if found else None
+    rom_id = _rom_ids().get(found["game"].replace("_", "").lower()) if found else None
     return registration.rom_id_to_name(rom_id) if rom_id else None
+
+
+def _rom_ids() -> dict[str, str]:
+    """ale-py's name for each game, by that name without underscores."""
+    from ale_py import roms
+
+    return {rom_id.replace("_", ""): rom_id for rom_id in roms.get_all_rom_ids()}
 
 
 def _rom(game: str) -> str:
     """Path of a game's ROM; 'MsPacman' and 'ms_pacman' are the same game."""
     from ale_py import ALEInterface, registration, roms
 
-    ids = {rom_id.replace("_", ""): rom_id for rom_id in roms.get_all_rom_ids()}
-    rom_id = ids.get(game.replace("_", "").lower())
+    rom_id = _rom_ids().get(game.replace("_", "").lower())
     if rom_id is None:
-        names = map(registration.rom_id_to_name, ids.values())
+        names = map(registration.rom_id_to_name, roms.get_all_rom_ids())
         known = find_game(game)
         nearest = f"; write --game={known}" if known else hint(game.replace("_", ""), names)
         raise ValueError(f"--game={game} is not an Atari game that ale-py includes{nearest}.")

@@ -22,7 +22,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 from seed_rl.environments import function_file
 from seed_rl.environments.action_mask import masked
 from seed_rl.environments.base import PICKLE, Info, KwargsConfig, Suite, hint, nearest, repeat_actions
-from seed_rl.environments.failures import foreign, foreign_reset
+from seed_rl.environments.failures import foreign
 from seed_rl.environments.specs import without_statistics
 from seed_rl.environments.suites import old_gym
 from seed_rl.environments.vector import OneOf
@@ -201,10 +201,17 @@ def _refusals(config: GymConfig) -> Iterator[dict[str, Any]]:
     try:
         yield kwargs
     except TypeError as error:
-        _refuse_kwargs(config, kwargs, error)
-        raise
+        match = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+        if not match or match[1] not in kwargs:
+            raise
+        raise ValueError(
+            f"--game={config.game} does not take the argument {match[1]!r} of --env_kwargs; leave it out, or "
+            "look up the names that its constructor takes."
+        ) from error
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
-        raise ImportError(_missing(config.game, str(error))) from error
+        extra = next((extra for word, extra in _EXTRAS.items() if word in str(error).lower()), None)
+        remedy = f"; {how_to_install(extra)}." if extra else f": {error}"
+        raise ImportError(f"--game={config.game} needs a package that is not installed{remedy}") from error
 
 
 def _registered(game: str) -> str:
@@ -235,11 +242,17 @@ def _import(game: str, module: str) -> None:
 def _finished(env: gymnasium.Env, config: GymConfig, seed: int) -> gymnasium.Env:
     """The environment after its first reset, with what the settings and its action masks add to it."""
     env = without_statistics(env)
-    returned = foreign_reset(env, seed)
+    returned = foreign(env.reset, seed=seed)
     info = returned[1] if isinstance(returned, tuple) and len(returned) == 2 else None
     env = masked(env, info, config)
     if config.staggered_start:
-        env = StaggeredStart(env, _time_limit(env, config), seed)
+        limit = config.max_episode_frames or (env.spec.max_episode_steps if env.spec else None)
+        if limit is None or limit < 2:
+            raise ValueError(
+                "--staggered_start needs a time limit of 2 or more environment frames, but "
+                f"--game={config.game} has {limit or 'none'}; set --max_episode_frames."
+            )
+        env = StaggeredStart(env, limit, seed)
     return repeat_actions(env, config)
 
 
@@ -262,26 +275,6 @@ def _unpickled(config: GymConfig, kwargs: dict[str, Any], offered: dict[str, Any
     if isinstance(env, VectorEnv):
         raise ValueError(f"--max_episode_frames={limit} limits single environments; let the function do it.")
     return gymnasium.wrappers.TimeLimit(env, limit)
-
-
-def _refuse_kwargs(config: GymConfig, kwargs: dict[str, Any], error: TypeError) -> None:
-    """Raises ValueError if the error says that the constructor does not take one of the arguments."""
-    match = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-    if match and match[1] in kwargs:
-        raise ValueError(
-            f"--game={config.game} does not take the argument {match[1]!r} of --env_kwargs; leave it out, or "
-            "look up the names that its constructor takes."
-        ) from error
-
-
-def _time_limit(env: gymnasium.Env, config: GymConfig) -> int:
-    limit = config.max_episode_frames or (env.spec.max_episode_steps if env.spec else None)
-    if limit is None or limit < 2:
-        raise ValueError(
-            f"--staggered_start needs a time limit of 2 or more environment frames, but --game={config.game} "
-            f"has {limit or 'none'}; set --max_episode_frames."
-        )
-    return limit
 
 
 def find_id(name: str) -> str | None:
@@ -307,14 +300,6 @@ def _check_id(game: str, env_id: str) -> None:
         own = "" if module else "; one that a module of yours registers is MODULE:ID"
         choice = f"; write --game={known}" if known else hint(game, near, own)
         raise ValueError(f"--game={game} is not a Gymnasium id{choice}.") from error
-
-
-def _missing(game: str, problem: str) -> str:
-    """Sentence on installing a package that an environment needs."""
-    extra = next((extra for word, extra in _EXTRAS.items() if word in problem.lower()), None)
-    if extra:
-        return f"--game={game} needs a package that is not installed; {how_to_install(extra)}."
-    return f"--game={game} needs a package that is not installed: {problem}"
 
 
 def suite_of(function: Callable[..., gymnasium.Env | VectorEnv]) -> Suite:

@@ -159,9 +159,8 @@ class Pool(VectorEnv):
     def step(self, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Takes an agent step."""
         observation, reward, terminated, truncated, info = self._pool.step(actions)
-        reward = np.where(
-            info["elapsed_step"] == 0, 0.0, reward
-        )  # A reset; some games repeat the last reward.
+        # A reset has no reward; some games repeat the last one.
+        reward = np.where(info["elapsed_step"] == 0, 0.0, reward)
         return self._converted(observation), reward, terminated, truncated, _figures(info)
 
     def render(self) -> Any:
@@ -212,10 +211,8 @@ def _unbounded(space: spaces.Space) -> spaces.Space:
     if not isinstance(space, spaces.Box) or space.dtype.kind != "f":
         return space
     least, most = (getattr(np.finfo(np.float64), name) for name in ("tiny", "max"))
-    low, high = (
-        np.where(space.low == least, -np.inf, space.low),
-        np.where(space.high == most, np.inf, space.high),
-    )
+    low = np.where(space.low == least, -np.inf, space.low)
+    high = np.where(space.high == most, np.inf, space.high)
     return spaces.Box(low.astype(space.dtype), high.astype(space.dtype), dtype=space.dtype)
 
 
@@ -260,7 +257,7 @@ def make_vector(config: EnvPoolConfig, seeds: Sequence[int], render_mode: str | 
 
 
 def make(config: EnvPoolConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:
-    """One environment; raises what `make_vector` raises."""
+    """One environment, as `Suite.make` says."""
     return OneOf(make_vector(config, [seed], render_mode))
 
 

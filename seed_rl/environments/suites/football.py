@@ -200,12 +200,7 @@ def _check_scenario(game: str, names: Sequence[str], engine: str) -> None:
 
 
 def make(config: FootballConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:
-    """One match after another.
-
-    Raises:
-      ValueError: the engine has no such scenario.
-      ImportError: the engine is not installed.
-    """
+    """One match after another, as `Suite.make` says."""
     if config.is_vector:
         return OneOf(FootballPool(config, [seed]))
     return repeat_actions(Football(config, seed), config)

@@ -69,19 +69,13 @@ def make(
     make_env = spec.entry_point if callable(spec.entry_point) else load(spec.entry_point)
     kwargs = dict(getattr(spec, "kwargs", None) or getattr(spec, "_kwargs", None) or {})
     kwargs |= env_kwargs or {}
+    version = [int(part) for part in gym.__version__.split(".")[:2]]
     try:
-        if _version(gym) < (0, 26):  # reset() returns an observation, step() four values
-            env = foreign(make_env, **kwargs)
-            if hasattr(gym.wrappers, "StepAPICompatibility"):  # gym 0.25 has environments that return five
-                env = gym.wrappers.StepAPICompatibility(env, False)
-            env = shimmy.GymV21CompatibilityV0(env=env, **render)
+        if version < [0, 26]:  # reset() returns an observation, step() four values
+            env = shimmy.GymV21CompatibilityV0(env=foreign(make_env, **kwargs), **render)
         else:
             env = shimmy.GymV26CompatibilityV0(env=foreign(make_env, **kwargs | render))
     except NotImplementedError as error:
         raise ValueError(f"--game={env_id} cannot be used: {error}") from error
     limit = max_episode_frames or spec.max_episode_steps
     return gymnasium.wrappers.TimeLimit(env, limit) if limit else env
-
-
-def _version(gym: ModuleType) -> tuple[int, ...]:
-    return tuple(int(part) for part in gym.__version__.split(".")[:2])

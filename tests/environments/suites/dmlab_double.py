@@ -70,17 +70,8 @@ class Lab:
     """For tests: `level`, `config` and `renderer` as given; `compiled` levels, `resets` and `steps`."""
 
     def __init__(self, level, observations, config={}, renderer="software", level_cache=None):  # noqa: B006
-        for name, value, kind in (
-            ("level", level, str),
-            ("observations", observations, list),
-            ("config", config, dict),
-            ("renderer", renderer, str),
-        ):
-            if not isinstance(value, kind):
-                raise TypeError(f"{name} must be {kind.__name__}, not {type(value).__name__}")
-        for text in (*config, *config.values()):
-            if not isinstance(text, str):
-                raise TypeError("bad argument type for built-in operation")
+        if not all(isinstance(text, str) for text in (level, renderer, *config, *config.values())):
+            raise TypeError("bad argument type for built-in operation")
         if renderer not in ("software", "hardware"):
             raise RuntimeError(f"Failed to set renderer, actual '{renderer}'!")
         if level not in levels():

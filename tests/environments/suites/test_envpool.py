@@ -102,45 +102,30 @@ def test_action_masks_of_a_pool_are_bools():
 
 
 @pytest.mark.parametrize(
-    ("settings", "sentence"),
+    ("suite", "settings", "sentence"),
     [
-        ({"game": "CoinrunEazy-v0"}, "is not an id of EnvPool; the nearest are: CoinrunEasy-v0"),
-        ({"game": "Go9x9-v1"}, "has 2 players, who act in turn; choose a game for one"),
-        ({"env_kwargs": '{"max_episode_step": 3}'}, "does not take .*the nearest are: max_episode_steps"),
-        ({"env_kwargs": '{"num_envs": 3}'}, "must not have 'num_envs': set --env_batch_size"),
-        ({"env_kwargs": '{"num_threads": 3}'}, "set --envpool_threads"),
-        ({"env_kwargs": "[]"}, "is not a JSON object"),
-        ({"num_action_repeats": 4}, "frame_skip"),
-        ({"random_start_steps": 4}, "needs single environments"),
+        (SUITE, {"game": "CoinrunEazy-v0"}, "is not an id of EnvPool; the nearest are: CoinrunEasy-v0"),
+        (SUITE, {"game": "Go9x9-v1"}, "has 2 players, who act in turn; choose a game for one"),
+        (SUITE, {"env_kwargs": '{"max_episode_step": 3}'}, "does not take .*are: max_episode_steps"),
+        (SUITE, {"env_kwargs": '{"num_envs": 3}'}, "must not have 'num_envs': set --env_batch_size"),
+        (SUITE, {"env_kwargs": '{"num_threads": 3}'}, "set --envpool_threads"),
+        (SUITE, {"env_kwargs": "[]"}, "is not a JSON object"),
+        (SUITE, {"num_action_repeats": 4}, "frame_skip"),
+        (SUITE, {"random_start_steps": 4}, "needs single environments"),
+        (atari.SUITE, {"terminal_on_life_loss": True}, "use --engine=ale-py"),
+        (atari.SUITE, {"max_random_noops": 0}, "--max_random_noops=0 is not possible"),
+        (atari.SUITE, {"halve_screen": True}, "use --engine=ale-py"),
+        (atari.SUITE, {"game": "AirRaid"}, "cannot be played"),
+        (atari.SUITE, {"game": "Pung"}, "Pong"),
+        (football.SUITE, {"map_size": "120x90"}, "use --engine=gfootball"),
+        (football.SUITE, {"rewards": "scoring,checkpoints"}, "use --engine=gfootball"),
+        (football.SUITE, {"game": "academy_empty"}, "not a scenario of EnvPool; .*: academy_empty_goal"),
     ],
 )
-def test_settings_that_are_refused(settings, sentence):
+def test_settings_that_are_refused(suite, settings, sentence):
+    engine = {} if suite is SUITE else {"engine": "envpool"}
     with pytest.raises(ValueError, match=sentence):
-        suite_spec(SUITE, EnvPoolConfig(**settings), 0)
-
-
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
-        (lambda: AtariConfig(engine="envpool", terminal_on_life_loss=True), "use --engine=ale-py"),
-        (lambda: AtariConfig(engine="envpool", max_random_noops=0), "--max_random_noops=0 is not possible"),
-        (lambda: AtariConfig(engine="envpool", halve_screen=True), "use --engine=ale-py"),
-        (
-            lambda: suite_spec(atari.SUITE, AtariConfig(game="AirRaid", engine="envpool"), 0),
-            "cannot be played",
-        ),
-        (lambda: suite_spec(atari.SUITE, AtariConfig(game="Pung", engine="envpool"), 0), "Pong"),
-        (lambda: FootballConfig(engine="envpool", map_size="120x90"), "use --engine=gfootball"),
-        (lambda: FootballConfig(engine="envpool", rewards="scoring,checkpoints"), "use --engine=gfootball"),
-        (
-            lambda: suite_spec(football.SUITE, FootballConfig(game="academy_empty", engine="envpool"), 0),
-            "not a scenario of EnvPool; the nearest are: academy_empty_goal",
-        ),
-    ],
-)
-def test_what_an_engine_cannot_do_is_refused(make, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        make()
+        suite_spec(suite, suite.config_class(**engine, **settings), 0)
 
 
 def test_football_is_played_by_envpool_where_that_has_what_is_asked_for(monkeypatch):

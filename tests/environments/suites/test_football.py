@@ -6,7 +6,7 @@ import pytest
 
 from seed_rl.environments.base import Info
 from seed_rl.environments.suites.football import SUITE, FootballConfig
-from tests.environments.contract import EnvironmentContract
+from tests.environments.contract import fulfils
 
 gfootball = pytest.importorskip("gfootball")
 pytestmark = pytest.mark.football
@@ -15,16 +15,17 @@ EMPTY_GOAL = FootballConfig(engine="gfootball", game="academy_empty_goal_close")
 RIGHT, SHOT = 5, 12
 
 
-class TestEmptyGoal(EnvironmentContract):
-    suite, config, agent_steps = SUITE, EMPTY_GOAL, 120
-
-
-@pytest.mark.slow
-class TestLargeMatchWithCheckpoints(EnvironmentContract):
-    suite, agent_steps, episodes_end = SUITE, 20, False
-    config = FootballConfig(
-        engine="gfootball", map_size="144x108", rewards="scoring,checkpoints", num_action_repeats=2
+TestEmptyGoal = fulfils(SUITE, EMPTY_GOAL, agent_steps=120)
+TestLargeMatchWithCheckpoints = pytest.mark.slow(
+    fulfils(
+        SUITE,
+        FootballConfig(
+            engine="gfootball", map_size="144x108", rewards="scoring,checkpoints", num_action_repeats=2
+        ),
+        agent_steps=20,
+        episodes_end=False,
     )
+)
 
 
 @pytest.mark.parametrize(

@@ -2,23 +2,15 @@ import numpy as np
 import pytest
 
 from seed_rl.environments.suites.minatar import SUITE, MinAtarConfig
-from tests.environments.contract import EnvironmentContract
+from tests.environments.contract import fulfils
 
 pytest.importorskip("minatar")
 
 
-class TestBreakout(EnvironmentContract):
-    suite, config = SUITE, MinAtarConfig()
-
-
-class TestSeaquest(EnvironmentContract):
-    suite, config = SUITE, MinAtarConfig(game="seaquest", full_action_space=True)
-
-
-class TestFreeway(EnvironmentContract):
-    """Its episodes last 2,500 frames; here a time limit cuts them."""
-
-    suite, config = SUITE, MinAtarConfig(game="freeway", max_episode_frames=60)
+TestBreakout = fulfils(SUITE, MinAtarConfig())
+TestSeaquest = fulfils(SUITE, MinAtarConfig(game="seaquest", full_action_space=True))
+# Its episodes last 2,500 frames; here a time limit cuts them.
+TestFreeway = fulfils(SUITE, MinAtarConfig(game="freeway", max_episode_frames=60))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from seed_rl.environments.suites import old_gym
 from seed_rl.environments.suites.classic import SUITE, GymConfig, make
-from tests.environments.contract import EnvironmentContract
+from tests.environments.contract import fulfils
 
 pytest.importorskip("gfootball", reason="gfootball brings the old gym, which does not install by itself")
 gym = old_gym.import_gym()
@@ -56,12 +56,8 @@ def registered():
         del gym.envs.registry[name]
 
 
-class TestOld(EnvironmentContract):
-    suite, config = SUITE, GymConfig(game="SeedRlOld-v0")
-
-
-class TestOldWithALimit(EnvironmentContract):
-    suite, config = SUITE, GymConfig(game="SeedRlOldLimited-v0")
+TestOld = fulfils(SUITE, GymConfig(game="SeedRlOld-v0"))
+TestOldWithALimit = fulfils(SUITE, GymConfig(game="SeedRlOldLimited-v0"))
 
 
 def test_the_registered_limit_truncates_and_kwargs_arrive():
