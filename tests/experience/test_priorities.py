@@ -39,17 +39,17 @@ def test_only_what_may_be_drawn_is_drawn_and_counted(make):
         assert draws.count == len(expected)
         np.testing.assert_array_equal(draws.get(np.arange(50)) > 0, np.isin(np.arange(50), list(expected)))
         if expected:
-            drawn = draws.draw(7, random)
-            assert set(drawn.indices.tolist()) <= expected
-            assert drawn.weights.dtype == np.float32
-            assert len(drawn.indices) == len(drawn.weights) == 7
+            drawn, weights = draws.draw(7, random)
+            assert set(drawn.tolist()) <= expected
+            assert weights.dtype == np.float32
+            assert len(drawn) == len(weights) == 7
     assert len(expected) > 5
 
 
 def test_one_of_many_is_found():
     draws = uniform(100_000)
     draws.enter(np.arange(100_000), np.arange(100_000) == 77_777)
-    np.testing.assert_array_equal(draws.draw(32, np.random.default_rng(0)).indices, np.full(32, 77_777))
+    np.testing.assert_array_equal(draws.draw(32, np.random.default_rng(0))[0], np.full(32, 77_777))
 
 
 @pytest.mark.parametrize("make", [uniform, prioritized])
@@ -62,12 +62,12 @@ def test_what_is_restored_is_what_there_was(make):
     np.testing.assert_array_equal(second.get(indices), first.get(indices))
 
 
-@pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_bad_priorities_change_nothing(bad):
     draws = Draws(SumTree(4), 1.0, 0.4)
     draws.enter(np.arange(4), np.ones(4, bool))
     with pytest.raises(ValueError, match="must be finite"):
-        draws.update(np.array([1, 2]), np.array([2.0, np.nan]))
+        draws.update(np.array([1, 2]), np.array([2.0, bad]))
     assert draws.highest == 1.0
     np.testing.assert_array_equal(draws.get(np.arange(4)), np.ones(4))
 

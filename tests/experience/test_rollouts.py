@@ -5,7 +5,7 @@ import pytest
 
 from seed_rl.experience.base import Setup, UnrollConfig
 from seed_rl.experience.fifo import Rollouts
-from tests.experience.slow_store import append, env_of, unrolls_of
+from tests.experience.slow_store import append, env_of
 
 T, N = 3, 4
 ALL = range(N)
@@ -32,32 +32,6 @@ def play(store, env_ids, first=0, version=0):
     assert not store.closes(env_ids)
 
 
-def played(rollouts):
-    """(steps, policy versions) of every unroll of a rollout, sorted; its last step has not been acted on."""
-    found = []
-    for unroll in unrolls_of(rollouts.sample()):
-        steps, agent = unroll.env.reward, unroll.agent
-        np.testing.assert_array_equal(unroll.env.observation["image"][:, 1], steps + 0.5)
-        for array in (agent.action, agent.info["q"]):
-            np.testing.assert_array_equal(array, [*steps[:-1], 0])
-        # Inputs of acting on these steps; the action before the last step is that of the step before.
-        np.testing.assert_array_equal(unroll.prev_action, [*steps[:-1], steps[-2]])
-        assert unroll.initial_state[0] == -steps[0]
-        found.append((steps.tolist(), unroll.policy_version.tolist()))
-    return sorted(found)
-
-
-def test_a_rollout_is_one_unroll_of_each_environment():
-    rollouts, store = make()
-    play(store, [0, 1, 3])
-    assert not rollouts.batch_ready()
-    assert rollouts.figures() == {"rollout_unrolls": 3.0}
-    play(store, [2])
-    assert rollouts.batch_ready()
-    assert played(rollouts) == [([100 * i + t for t in range(T + 1)], [0] * T + [-1]) for i in ALL]
-    assert not rollouts.batch_ready()
-
-
 def test_an_environment_waits_from_its_last_step_until_training_is_done():
     rollouts, store = make()
     resumed = []
@@ -75,26 +49,21 @@ def test_an_environment_waits_from_its_last_step_until_training_is_done():
     assert rollouts.figures() == {"rollout_unrolls": 0.0}
 
 
-def test_environments_that_only_evaluate_never_wait():
-    _, store = make()
-    assert not store.hold(np.array([], np.int64), never)
-    assert not store.closes(np.array([], np.int64))
-
-
-def test_minibatches_must_divide_the_rollout():
-    with pytest.raises(ValueError, match=r"--batch_size=3 does not divide the 4 unrolls .*: 1, 2, 4"):
-        make(batch_size=3)
-    for batch_size in (1, 2, 4):
-        make(batch_size=batch_size)
-
-
-def test_whole_rollouts_need_a_batch_of_that_size():
-    with pytest.raises(ValueError, match="--batch_size=2 must be 4"):
-        make(batch_size=2, is_whole=True)
-    make(batch_size=4, is_whole=True)
+@pytest.mark.parametrize(
+    ("batch_size", "is_whole", "words"),
+    [
+        (3, False, "--batch_size=3 does not divide the 4 unrolls .*: 1, 2, 4"),
+        (2, True, "--batch_size=2 must be 4"),
+    ],
+)
+def test_minibatches_must_divide_the_rollout(batch_size, is_whole, words):
+    with pytest.raises(ValueError, match=words):
+        make(batch_size, is_whole=is_whole)
+    for fits in (4,) if is_whole else (1, 2, 4):
+        make(fits, is_whole=is_whole)
 
 
 def test_a_host_expects_only_the_environments_that_it_serves():
     rollouts, store = make(num_served=2)
     play(store, [2, 3])
-    assert [steps[0] for steps, _ in played(rollouts)] == [200, 300]
+    assert rollouts.sample().sample.env.reward[0].tolist() == [200, 300]

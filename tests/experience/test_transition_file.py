@@ -34,8 +34,8 @@ def test_a_restart_goes_on_with_the_same_transitions(tmp_path, exponent, num_ste
     assert second.figures().items() < first.figures().items()  # The ratio is measured from zero.
     again.steps = streams.steps
     indices = np.arange(60)
-    np.testing.assert_array_equal(second._table._draws.get(indices), first._table._draws.get(indices))
-    assert second._table._draws.highest == first._table._draws.highest == (9.0 if exponent else 1.0)
+    np.testing.assert_array_equal(second._draws.get(indices), first._draws.get(indices))
+    assert second._draws.highest == first._draws.highest == (9.0 if exponent else 1.0)
     for env_id in range(3):
         again.reset(env_id)
     again.play(2)  # Too few for a transition of the new streams.

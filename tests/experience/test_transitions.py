@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.experience.base import ClosedError, Setup, UnrollConfig
-from seed_rl.experience.transition_table import Handle
+from seed_rl.experience.transitions import Handle
 from seed_rl.networks.stacking import FrameStack
 from seed_rl.ops.returns import n_step_targets
 from seed_rl.types import ArraySpec
@@ -142,24 +142,14 @@ def test_priorities_of_what_has_been_overwritten_are_ignored():
     replay, streams = make(n=1, burn_in=0, num_envs=2, truncation=0, replay_buffer_size=8)
     streams.play(5)
     streams.play(2, [1])  # Environment 1 has numbers 2 to 5, and environment 0 numbers 0 to 3.
-    before = replay._table._draws.get(np.arange(8))
+    before = replay._draws.get(np.arange(8))
     replay.update_priorities(Handle(np.array([1, 1]), np.array([0, 1])), np.array([9.0, 9.0]))
-    np.testing.assert_array_equal(replay._table._draws.get(np.arange(8)), before)
+    np.testing.assert_array_equal(replay._draws.get(np.arange(8)), before)
     replay.update_priorities(Handle(np.array([1, 1, 0]), np.array([1, 2, 0])), np.array([25.0, 9.0, 16.0]))
     counts = drawn(replay, 2000)
     assert counts[1, 2] / counts[0, 1] == pytest.approx(3, rel=0.2)
     assert counts[0, 0] / counts[0, 1] == pytest.approx(4, rel=0.2)
     assert counts[1, 5] / counts[0, 1] == pytest.approx(1, rel=0.2)
-
-
-def test_weights_correct_for_the_priorities():
-    replay, streams = make(n=1, burn_in=0, num_envs=1, truncation=0, importance_sampling_exponent=0.4)
-    streams.play(3)
-    replay.update_priorities(Handle(np.zeros(2, int), np.arange(2)), np.array([1.0, 16.0]))
-    sample, _, (_, first) = replay.sample()
-    # Drawn like 1 to 4, so weighed like 1 to 4^-0.4.
-    np.testing.assert_allclose(sample.weight, np.where(first == 0, 1.0, 4**-0.4), rtol=1e-6)
-    assert set(first.tolist()) == {0, 1}
 
 
 def test_without_an_exponent_all_are_drawn_equally_often():
