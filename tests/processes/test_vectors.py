@@ -36,7 +36,7 @@ def test_vector_environments_train(house, environment, agent, flags):
     assert "Environments" not in (house.logdir / "actor_0.log").read_text()  # None has failed.
 
 
-def test_a_killed_environment_process_costs_the_episodes_of_its_group_only(house):
+def test_environment_processes_cost_their_groups_episodes_and_end_with_their_actor(house):
     learner = house.learner("--environment=gym", "--game=CartPole-v1", "--vectorization=async")
     actor = house.start("actor", *house.actor_args()[:1], "--env_batch_size=16")
     house.wait_for_progress(learner)
@@ -44,14 +44,7 @@ def test_a_killed_environment_process_costs_the_episodes_of_its_group_only(house
     worker.kill()
     actor.wait_for("Environments 0 to 15 failed")
     house.wait_for_progress(learner)
-    assert actor.running
-
-
-def test_environment_processes_end_with_their_actor(house):
-    learner = house.learner("--environment=gym", "--game=CartPole-v1", "--vectorization=async")
-    actor = house.start("actor", *house.actor_args()[:1], "--env_batch_size=16")
-    house.wait_for_progress(learner)
     children = actor.children()
-    assert len(children) >= 16
+    assert actor.running and len(children) >= 16
     actor.signal(9)
     house.wait_until_gone(children)
