@@ -56,7 +56,7 @@ class StepRings:
         in_stream: np.ndarray,
         policy_version: int,
     ) -> None:
-        """Writes the leaves `[K, ...]` of steps with these numbers `[K]`; see `TransitionReplay.add`."""
+        """Writes the leaves `[K, ...]` of steps `[K]`, numbers `in_stream` `[K]` of their streams."""
         slots = self._slots(env_ids, steps)
         for ring, array in zip(self._rings, arrays, strict=True):
             ring[slots] = array
@@ -117,7 +117,7 @@ class Handle(NamedTuple):
     first: np.ndarray
 
 
-class TransitionReplay(LimitedReplay):
+class TransitionReplay(LimitedReplay, StepStore):
     """The latest transitions of every environment, as many of each.
 
     A transition is n + 1 consecutive steps of one stream, together with `burn_in` steps of history before
@@ -128,8 +128,11 @@ class TransitionReplay(LimitedReplay):
     executed, and an interrupted stream does not complete its last ones.
 
     Inference writes steps into the rings directly, so nothing is inserted. A transition may be drawn as soon
-    as its last step is there, and counts as added when it has been handed over.
+    as its last step is there, and counts as added when it has been handed over. After a reset, transitions of
+    the interrupted stream that were complete stay.
     """
+
+    keeps_states = False
 
     def __init__(self, config: ReplaySettings, setup: Setup):
         """Prepares an empty replay; the environments that are served get equal shares of the capacity.
@@ -140,8 +143,12 @@ class TransitionReplay(LimitedReplay):
           ValueError: the replay may be larger than the machine's memory, there is too little room for each
             environment, or what is cut is no transitions.
         """
-        super().__init__(config, setup)
         unroll, size, least = setup.unroll, config.replay_buffer_size, setup.unroll.stored_steps
+        LimitedReplay.__init__(self, config, setup)
+        StepStore.__init__(self, setup.num_envs, unroll)
+        self.store = self
+        if unroll.every != 1 or unroll.stagger:
+            raise ValueError(f"{unroll} cuts no transitions; set period=1 and stagger=False.")
         self._capacity = -(-size // setup.served)
         if self._capacity < least:
             raise ValueError(
@@ -156,7 +163,6 @@ class TransitionReplay(LimitedReplay):
         what = f"The tables alone of --replay_buffer_size={size} take"
         check_fits(what, self._table_bytes, self._max_bytes)
         self._clear()
-        self.store = TransitionStore(setup.num_envs, unroll, self)
 
     def _clear(self) -> None:
         count, config = self._setup.num_envs * self._capacity, self._config
@@ -180,40 +186,40 @@ class TransitionReplay(LimitedReplay):
         steps = int(np.minimum(self._next, self._ring_length).sum())
         return self._table_bytes + steps * StepRings.bytes_per_step(self._rings.leaves)
 
-    def add(self, env_ids: np.ndarray, step: Nest, in_stream: np.ndarray, policy_version: int) -> np.ndarray:
-        """Stores a step of environments `[K]`, without waiting; returns those whose transition it completed.
-
-        Args:
-          env_ids: int64 `[K]`, each at most once.
-          step: (prev_action, env, agent), nest of `[K, ...]`.
-          in_stream: int64 `[K]`, how many steps of the same streams are before it.
-          policy_version: how many updates the weights had received that acted on this step.
+    def append(
+        self, env_ids: np.ndarray, step: Nest, starting: np.ndarray, states: Nest, policy_version: int
+    ) -> list[int]:
+        """Stores a step, without waiting; returns the environments whose transition it completed.
 
         Raises:
           ValueError: all steps would take too much memory, or they are not like those restored.
         """
-        arrays, structure = optree.tree_flatten(step)
+        del starting, states
+        env_ids = env_ids.astype(np.int64, copy=False)  # Large enough for the number of a slot.
+        prev_action, env, agent = step
+        # Of the agent's output, losses need the action.
+        arrays, structure = optree.tree_flatten((prev_action, env, agent._replace(info={})))
         with self._changed:
             rings = self._rings if self._structure is not None else self._begin(arrays, structure)
             assert rings is not None
-            numbers = self._next[env_ids]
+            numbers, in_stream, length = self._next[env_ids], self._count[env_ids], self._setup.unroll.length
             rings.write(env_ids, numbers, arrays, in_stream, policy_version)
-            self._next[env_ids] = numbers + 1
-            length = self._setup.unroll.length
+            self._next[env_ids], self._count[env_ids] = numbers + 1, in_stream + 1
             first, is_complete = numbers - length, in_stream >= length
             if not is_complete.all():
                 known = first >= 0
                 env_ids, first, is_complete = env_ids[known], first[known], is_complete[known]
             is_complete = is_complete & ~rings.read(self._truncated, env_ids, first)
             self._draws.enter(self._indices(env_ids, first), is_complete)
-            return env_ids[is_complete]
+        return env_ids[is_complete].tolist()
 
-    def wait_for_room(self, count: int) -> None:
-        """Counts transitions as added, as the replay ratio allows.
+    def hand_over(self, completed: list[int]) -> None:
+        """Counts transitions, which are here already, as added, as the replay ratio allows.
 
         Raises:
           ClosedError: the replay was closed in the meantime.
         """
+        count = len(completed)
         with self._changed:
             while count:
                 # If nothing can be drawn, training cannot catch up.
@@ -337,41 +343,3 @@ class TransitionReplay(LimitedReplay):
     def _all_of(self, env_id: int) -> np.ndarray:
         """All indices of an environment."""
         return np.arange(self._capacity) * self._setup.num_envs + env_id
-
-
-class TransitionStore(StepStore):
-    """Keeps nothing itself but how many steps there were in each environment's stream.
-
-    After a reset, transitions of the interrupted stream that were complete stay in replay.
-    """
-
-    keeps_states = False
-
-    def __init__(self, num_envs: int, unroll: UnrollConfig, replay: TransitionReplay):
-        """Prepares; `replay` takes the steps.
-
-        Raises:
-          ValueError: what is cut is no transitions.
-        """
-        super().__init__(num_envs, unroll)
-        if unroll.every != 1 or unroll.stagger:
-            raise ValueError(f"{unroll} cuts no transitions; set period=1 and stagger=False.")
-        self._replay = replay
-
-    def append(
-        self, env_ids: np.ndarray, step: Nest, starting: np.ndarray, states: Nest, policy_version: int
-    ) -> list[int]:
-        """Adds one step; returns the environments whose transition it completed. See `StepStore.append`."""
-        del starting, states
-        env_ids = env_ids.astype(np.int64, copy=False)  # Large enough for the number of a slot.
-        in_stream = self._count[env_ids]
-        prev_action, env, agent = step
-        step = prev_action, env, agent._replace(info={})  # Of the agent's output, losses need the action.
-        completed = self._replay.add(env_ids, step, in_stream, policy_version)
-        self._count[env_ids] = in_stream + 1
-        return completed.tolist()
-
-    def hand_over(self, completed: list[int]) -> None:
-        """Waits until training has caught up with these transitions, which are in replay already."""
-        if completed:
-            self._replay.wait_for_room(len(completed))

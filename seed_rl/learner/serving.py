@@ -16,7 +16,7 @@ from typing import Any
 from seed_rl.algorithms.base import Algorithm
 from seed_rl.devices.publisher import WeightsReader
 from seed_rl.experience.base import Batch, ClosedError, Experience, StepStore
-from seed_rl.experience.fifo import BatchStore
+from seed_rl.experience.fifo import Fifo
 from seed_rl.experience.source import Distribute, to_tensors
 from seed_rl.inference.core import Core
 from seed_rl.inference.unroll_core import UnrollCore
@@ -175,7 +175,7 @@ def make_unroll_core(
 
     `settings` of the run have `agent_name` and `agent`; `store` is the queue's.
     """
-    assert isinstance(store, BatchStore)
+    assert isinstance(store, Fifo)
     codec = UnrollCodec(algorithm.policy, spec, algorithm.unroll.length)
     description = pb.Policy(
         agent=settings["agent_name"],

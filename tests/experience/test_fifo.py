@@ -26,7 +26,7 @@ def test_several_passes_train_on_each_so_often_and_new_ones_have_their_room():
     assert [numbers(fifo.sample()) for _ in range(2)] == [[0, 1], [2, 3]]
     assert fifo.figures() == {"queue_depth": 0.0}
     fifo.add(4, [batch(4, 5), batch(6, 7)])
-    fifo.wait_for_room()  # Would block if the first four took up room.
+    fifo.hand_over([0])  # Would block if the first four took up room.
     batches = [numbers(fifo.sample()) for _ in range(6)]
     assert batches == [[0, 1], [2, 3], [4, 5], [6, 7], [4, 5], [6, 7]]
     assert not fifo.batch_ready()
@@ -35,9 +35,9 @@ def test_several_passes_train_on_each_so_often_and_new_ones_have_their_room():
 def test_inference_waits_for_room():
     fifo = Fifo(SETUP, capacity=3)
     fifo.add(3, [batch(0, 1)])
-    fifo.wait_for_room()
+    fifo.hand_over([0])
     fifo.add(3, [batch(2, 3), batch(4, 5)])
-    thread = Thread(fifo.wait_for_room)
+    thread = Thread(fifo.hand_over, [0])
     wait_until(thread.is_waiting, "a full queue")
     assert fifo.figures() == {"queue_depth": 3.0}
     fifo.sample()
@@ -64,8 +64,8 @@ def test_close_wakes_everybody_now_and_later():
     threads = [
         Thread(empty.sample),
         Thread(empty.sample),
-        Thread(full.wait_for_room),
-        Thread(full.wait_for_room),
+        Thread(full.hand_over, [0]),
+        Thread(full.hand_over, [0]),
     ]
     empty.close()
     full.close()
@@ -75,7 +75,7 @@ def test_close_wakes_everybody_now_and_later():
     with pytest.raises(ClosedError):
         full.sample()
     with pytest.raises(ClosedError):
-        empty.wait_for_room()
+        empty.hand_over([0])
 
 
 def test_capacity_below_a_batch_is_refused():
@@ -143,7 +143,7 @@ def test_the_first_step_after_the_burn_in_counts():
 def test_dropped_unrolls_make_room():
     fifo = Fifo(SETUP._replace(updates=9), max_policy_lag=0)
     fifo.add(4, [batch((0, 0), (0, 0), (0, 0)), batch((0, 0), (0, 0), (0, 0))])
-    thread = Thread(fifo.wait_for_room)
+    thread = Thread(fifo.hand_over, [0])
     wait_until(thread.is_waiting, "a full queue")
     assert not fifo.batch_ready()
     assert thread.finished()

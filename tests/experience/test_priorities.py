@@ -46,22 +46,6 @@ def test_only_what_may_be_drawn_is_drawn_and_counted(make):
     assert len(expected) > 5
 
 
-def test_one_of_many_is_found():
-    draws = uniform(100_000)
-    draws.enter(np.arange(100_000), np.arange(100_000) == 77_777)
-    np.testing.assert_array_equal(draws.draw(32, np.random.default_rng(0))[0], np.full(32, 77_777))
-
-
-@pytest.mark.parametrize("make", [uniform, prioritized])
-def test_what_is_restored_is_what_there_was(make):
-    first, second, indices = make(8), make(8), np.arange(8)
-    first.enter(indices, np.arange(8) % 3 > 0)
-    first.update(np.array([1, 4]), np.array([9.0, 0.5]))
-    second.put(indices, first.get(indices))
-    assert second.count == first.count == 5
-    np.testing.assert_array_equal(second.get(indices), first.get(indices))
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_bad_priorities_change_nothing(bad):
     draws = Draws(SumTree(4), 1.0, 0.4)
@@ -128,8 +112,3 @@ def test_indices_of_priority_zero_are_never_drawn():
     assert set(tree.sample(3000, np.random.default_rng(0)).tolist()) == {3, 64, 99}
     # Not even by a mass that rounding has put at the very end.
     assert tree.find(np.array([tree.total, tree.total * (1 + 1e-15)])).tolist() == [99, 99]
-
-
-def test_an_empty_tree_has_nothing_to_draw():
-    with pytest.raises(ValueError, match="nothing to draw"):
-        SumTree(4).sample(1, np.random.default_rng(0))

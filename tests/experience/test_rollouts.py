@@ -28,7 +28,7 @@ def play(store, env_ids, first=0, version=0):
         assert not store.closes(env_ids)
         append(store, env_ids, 100 * env_ids + step, version)
     assert store.closes(env_ids)
-    assert store.close(env_ids, env_of(100 * env_ids + first + T)) == env_ids.tolist()
+    assert store.end_unrolls(env_ids, env_of(100 * env_ids + first + T)) == env_ids.tolist()
     assert not store.closes(env_ids)
 
 

@@ -71,29 +71,25 @@ def test_versions_of_a_learner_that_went_on_after_the_checkpoint_count_from_the_
     assert max(second.sample().policy_version.max() for _ in range(20)) == 5
 
 
-@pytest.mark.parametrize("other", [{"n": 2}, {"burn_in": 1}, {"replay_buffer_size": 90}])
-def test_a_replay_that_was_cut_in_another_way_is_refused(tmp_path, other):
-    path = tmp_path / "replay.bin"
-    saved(path)
-    with pytest.raises(ValueError, match=r"other transitions \(.*move it away"):
-        make(checkpoint_replay=True, path=path, **other)
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        *((other, r"other transitions \(.*move it away") for other in ({"n": 2}, {"burn_in": 1})),
+        ({"replay_buffer_size": 90}, r"other transitions \(.*move it away"),
+        ({"num_envs": 4}, "of 3 environments, not of 4; resume with as many"),
+        ({"replay_max_bytes": 2000}, r"--replay_buffer_size=60 transitions take .*; lower it, or raise"),
+    ],
+)
+def test_a_replay_of_other_settings_is_refused(tmp_path, other, words):
+    saved(tmp_path / "replay.bin")
+    with pytest.raises(ValueError, match=words):
+        make(checkpoint_replay=True, path=tmp_path / "replay.bin", **other)
 
 
-def test_a_replay_of_other_environments_is_refused(tmp_path):
-    path = tmp_path / "replay.bin"
-    saved(path)
-    with pytest.raises(ValueError, match=r"of 3 environments, not of 4; resume with as many"):
-        make(checkpoint_replay=True, path=path, num_envs=4)
-    replay, _ = make(checkpoint_replay=True, path=path)
-    observation = np.zeros((1, 3, 2), np.uint8)
+def test_a_replay_of_other_observations_is_refused_at_the_first_step(tmp_path):
+    saved(tmp_path / "replay.bin")
+    replay, _ = make(checkpoint_replay=True, path=tmp_path / "replay.bin")
     zeros = np.zeros(1, np.int32)
-    step = zeros, EnvOutput(zeros, zeros, zeros, observation), AgentOutput(zeros, {})
+    step = zeros, EnvOutput(zeros, zeros, zeros, np.zeros((1, 3, 2), np.uint8)), AgentOutput(zeros, {})
     with pytest.raises(ValueError, match=r"other observations or actions .*move its file away"):
-        replay.add(np.zeros(1, np.int64), step, np.zeros(1, np.int64), 0)
-
-
-def test_a_replay_for_more_memory_is_refused(tmp_path):
-    path = tmp_path / "replay.bin"
-    saved(path)
-    with pytest.raises(ValueError, match=r"--replay_buffer_size=60 transitions take .*; lower it, or raise"):
-        make(checkpoint_replay=True, path=path, replay_max_bytes=2000)
+        replay.append(np.zeros(1, np.int64), step, np.zeros(0, np.int64), (), 0)
