@@ -165,57 +165,46 @@ def of(welcome, **given):
 def test_the_learner_decides():
     assert of(welcome_of(level=7)) == (SUITE, CountingConfig(level=7))
     assert of(welcome_of(level=7), environment="counting", level=7)[1] == CountingConfig(level=7)
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        (
-            {"level": 2},
-            "--level=2 contradicts the learner, which has 1; leave it out, or change the learner's.",
-        ),
-        ({"environment": "atari"}, "--environment=atari contradicts the learner, which has counting"),
-        ({"environment": "counting", "lives": 3}, "--lives=3 contradicts the learner, which has None"),
-    ],
-)
-def test_flags_that_contradict_the_learner_are_named(given, sentence):
-    with pytest.raises(EnvironmentRefusedError) as caught:
-        of(welcome_of(), **given)
-    assert str(caught.value).startswith(sentence)
-
-
-def test_code_that_only_the_learner_names_is_not_imported():
-    with pytest.raises(EnvironmentRefusedError, match=r"--code=evil:Env names a module to import; give this"):
-        of(welcome_of(code="evil:Env"))
     assert of(welcome_of(code="own:Env"), environment="counting", code="own:Env")[1].code == "own:Env"
 
 
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        (
-            {"depth": 3},
-            "does not know the learner's settings of counting .* install the same seed_rl on both",
-        ),
-        ({"level": "high"}, "cannot be made here|does not know the learner's settings"),
-        ({"level": [1]}, "cannot be made here|does not know the learner's settings"),
-        ({"level": 0}, "What the learner plays cannot be made here: --level=0 is too low"),
-    ],
-)
-def test_settings_that_are_none_here_are_refused(settings, sentence):
+UNKNOWN = "does not know the learner's settings"
+# What the learner describes, what the actor's flags are, and the sentence.
+REFUSED = {
+    "another level": (
+        {},
+        {"level": 2},
+        "--level=2 contradicts the learner, which has 1; leave it out, or chan",
+    ),
+    "another suite": (
+        {},
+        {"environment": "atari"},
+        "--environment=atari contradicts the learner, which has c",
+    ),
+    "another flag": (
+        {},
+        {"environment": "counting", "lives": 3},
+        "--lives=3 contradicts the learner, which has N",
+    ),
+    "code": ({"code": "evil:Env"}, {}, "--code=evil:Env names a module to import; give this"),
+    "unknown": ({"depth": 3}, {}, f"{UNKNOWN} of counting .* install the same seed_rl on both"),
+    "text": ({"level": "high"}, {}, f"cannot be made here|{UNKNOWN}"),
+    "a list": ({"level": [1]}, {}, f"cannot be made here|{UNKNOWN}"),
+    "too low": ({"level": 0}, {}, "What the learner plays cannot be made here: --level=0 is too low"),
+    "no JSON": ({"text": "__import__('os')"}, {}, "are no JSON"),
+    "no suite": ({"suite": "catsh"}, {}, "--environment=catsh is not valid; choose one of: atari"),
+}
+
+
+@pytest.mark.parametrize(("settings", "given", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_what_an_actor_cannot_play_is_refused(settings, given, sentence):
+    settings = dict(settings)
+    text, suite = settings.pop("text", None), settings.pop("suite", "counting")
+    welcome = welcome_of(suite, **settings)
+    if text:
+        welcome.settings["level"] = text
     with pytest.raises(EnvironmentRefusedError, match=sentence):
-        of(welcome_of(**settings))
-
-
-def test_settings_that_are_no_json_and_unknown_suites_are_refused():
-    welcome = welcome_of()
-    welcome.settings["level"] = "__import__('os')"
-    with pytest.raises(EnvironmentRefusedError, match="are no JSON"):
-        of(welcome)
-    with pytest.raises(
-        EnvironmentRefusedError, match="--environment=catsh is not valid; choose one of: atari"
-    ):
-        chosen(welcome_of("catsh"), {}, registry.suite)
+        chosen(welcome, given, registry.suite if suite == "catsh" else lambda name: SUITE)
 
 
 def test_a_missing_package_is_named(monkeypatch):

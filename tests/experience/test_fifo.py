@@ -1,11 +1,13 @@
+"""The queue, and rollouts; tests/inference/test_rollouts.py has the waits for a rollout, and its contents."""
+
 import numpy as np
 import pytest
 
 from seed_rl.experience.base import Batch, ClosedError, Setup, UnrollConfig
 from seed_rl.experience.experience_config import FifoConfig
-from seed_rl.experience.fifo import Fifo
+from seed_rl.experience.fifo import Fifo, Rollouts
 from seed_rl.types import Sample
-from tests.experience.slow_store import append
+from tests.experience.slow_store import append, env_of
 from tests.threads import Thread
 from tests.waiting import wait_until
 
@@ -147,3 +149,34 @@ def test_dropped_unrolls_make_room():
     wait_until(thread.is_waiting, "a full queue")
     assert not fifo.batch_ready()
     assert thread.finished()
+
+
+def rollouts(batch_size, is_whole=False, num_served=None):
+    return Rollouts(Setup(4, UnrollConfig(3), batch_size, num_served=num_served), is_whole)
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "is_whole", "words"),
+    [
+        (3, False, "--batch_size=3 does not divide the 4 unrolls .*: 1, 2, 4"),
+        (2, True, "--batch_size=2 must be 4"),
+    ],
+)
+def test_minibatches_must_divide_the_rollout(batch_size, is_whole, words):
+    with pytest.raises(ValueError, match=words):
+        rollouts(batch_size, is_whole)
+    for fits in (4,) if is_whole else (1, 2, 4):
+        rollouts(fits, is_whole)
+
+
+def test_a_host_expects_only_the_environments_that_it_serves():
+    found, env_ids = rollouts(2, num_served=2), np.array([2, 3])
+    for step in range(3):
+        assert not found.closes(env_ids) and not found.batch_ready()
+        append(found, env_ids, 100 * env_ids + step)
+    assert found.closes(env_ids)
+    assert found.end_unrolls(env_ids, env_of(100 * env_ids + 3)) == [2, 3]
+    assert found.sample().sample.env.reward[0].tolist() == [200, 300]
+    assert found.figures() == {"rollout_unrolls": 2.0}
+    found.trained()
+    assert found.figures() == {"rollout_unrolls": 0.0}

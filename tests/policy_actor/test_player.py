@@ -1,6 +1,7 @@
 """An actor with a policy makes the same unrolls as a learner that acts."""
 
 import itertools
+import json
 import queue
 
 import numpy as np
@@ -11,7 +12,7 @@ import tensorflow as tf
 from seed_rl.actor.carriers import Latency, play
 from seed_rl.actor.group import Group
 from seed_rl.algorithms import registry as algorithms
-from seed_rl.devices.publisher import WeightsReader, assign, variables_of
+from seed_rl.devices.publisher import WeightsReader, assign, checksum, variables_of
 from seed_rl.environments import registry as environments
 from seed_rl.environments.failures import FailureConfig
 from seed_rl.environments.making import suite_spec
@@ -28,7 +29,6 @@ from seed_rl.serving.request import BadStep, Request, ServedGroup
 from seed_rl.wire.client import LearnerGoneError, RefusedError
 from seed_rl.wire.codec import ActionCodec
 from seed_rl.wire.generated import inference_pb2 as pb
-from tests.policy_actor.messages import description
 
 T, SIZE = 7, 3
 
@@ -301,6 +301,12 @@ def test_weights_are_whole_and_of_the_same_network():
     with pytest.raises(ValueError, match="The weights must be"):
         assign(variables_of(other.policy), pb.Weights(version=1, arrays=learner.weights.arrays[:-4]))
     assert learner.reader.newer_than(4) is None and learner.reader.newer_than(3).version == 4
+
+
+def description(algorithm, settings):
+    """The policy of a V-trace learner with these settings, without weights."""
+    texts = {name: json.dumps(value) for name, value in settings.items()}
+    return pb.Policy(agent="vtrace", settings=texts, network=checksum(algorithm.policy))
 
 
 @pytest.mark.parametrize(

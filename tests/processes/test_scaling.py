@@ -216,6 +216,7 @@ def test_a_step_is_acted_on_once_though_the_connection_was_lost(house, kind):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: a mutex may be made of zeros there")
+@pytest.mark.parametrize("unrolls", ["memory"], indirect=True)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_actor_whose_environment_hangs_ends_at_a_signal(house, unrolls, number):
     (house.path / "counting.py").write_text(HANGING)
