@@ -10,9 +10,11 @@ pytestmark = pytest.mark.slow
 
 def check_that_others_are_refused(house, learner):
     """A run directory has one learner at a time; also a launcher is refused."""
-    small = ("catch", "vtrace", "1", "16", *house.small[2:], f"--logdir={house.logdir}")
-    others = house.learner(f"--server_address=unix:{house.path}/t"), house.start("train", *small)
-    for other in others:
+    own = (*house.small[2:], *house.all_play[1:], f"--logdir={house.logdir}")
+    for other in (
+        house.learner(*house.all_play, f"--server_address=unix:{house.path}/t"),
+        house.start("train", "catch", "ppo", "1", "16", *own),
+    ):
         assert other.end() == 2
         assert other.last_line == (
             f"seed_rl: error: The run directory {house.logdir} is in use by process {learner.pid} on host "
