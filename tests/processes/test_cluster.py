@@ -292,7 +292,8 @@ def test_what_cannot_be_is_one_sentence(house, nodes, tmp_path, monkeypatch, fla
     assert run.end() == 2
     assert sentence.format(nodes.address) in run.last_line
     is_started = "init_checkpoint" in flag
-    assert is_started or len(run.output.splitlines()) <= 3  # The run may be introduced before, in two lines.
+    if token == "its own" and not is_started:  # Otherwise Ray or a learner has lines, too.
+        assert len(run.output.splitlines()) <= 3  # The run may be introduced before, in two lines.
     assert is_started or not house.logdir.exists()
     hint = "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN if the cluster has a token"
     assert hint in run.last_line or token == "its own"
