@@ -106,8 +106,8 @@ class StepStore(abc.ABC):
     It counts the steps to find the starts of unrolls (see `UnrollConfig`). The recurrent state that belongs
     to an unroll is the one just before its FIRST step, whatever the burn-in.
 
-    Thread-safe as long as each environment has one thread at a time from `starting` to `append`, for `close`
-    and for `reset` (see `inference.streams`).
+    Thread-safe as long as each environment has one thread at a time from `starting` to `append`, for
+    `end_unrolls` and for `reset` (see `inference.streams`).
 
     Attributes:
       keeps_states: whether it needs the recurrent states of environments at `starting`.
@@ -177,13 +177,13 @@ class StepStore(abc.ABC):
     def closes(self, env_ids: np.ndarray) -> bool:
         """Whether the next step of any of these environments ends a rollout; never by default.
 
-        Such a step goes to `close` before it is acted on, and then waits for training (`hold`). It is acted
-        on and appended afterwards, as the first step of the next rollout.
+        Such a step goes to `end_unrolls` before it is acted on, and then waits for training (`hold`). It is
+        acted on and appended afterwards, as the first step of the next rollout.
         """
         del env_ids
         return False
 
-    def close(self, env_ids: np.ndarray, env: EnvOutput) -> list[Any]:
+    def end_unrolls(self, env_ids: np.ndarray, env: EnvOutput) -> list[Any]:
         """Adds the step `[B, ...]` that ends the rollout of environments `[B]`; see `closes` and `append`."""
         raise NotImplementedError
 

@@ -104,8 +104,8 @@ class ReplayConfig(ReplaySettings):
     )
     replay_threads: int | None = option(
         None,
-        "Threads that help the one that compresses new unrolls and the one that decompresses batches; 0: "
-        "only these two. None: the machine's cores less one, at most 4.",
+        "Threads that compress new unrolls and decompress batches; 0: those that insert and draw them. None: "
+        "one for each of the machine's cores, at most 5.",
         at_least=0,
         is_plumbing=True,
     )

@@ -1,12 +1,8 @@
-"""Queues of batches: a bounded first-in-first-out queue, and rollouts, for which all environments wait.
-
-Inference stacks unrolls into batches as they become complete, so nothing is inserted.
-"""
+"""Queues of batches: a bounded first-in-first-out queue, and rollouts, for which all environments wait."""
 
 import collections
 import threading
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import optree
@@ -16,28 +12,62 @@ from seed_rl.experience.unroll_store import RingStore
 from seed_rl.types import AgentOutput, EnvOutput, Nest, Sample
 
 
-class BatchStore(RingStore):
-    """Stacks unrolls into batches `[S, B, ...]`, in the order in which they become complete.
+class Fifo(Experience, RingStore):
+    """Each batch is trained on once, or a few times (V-trace).
 
-    The memory of a batch is used again when nothing refers to its arrays any more: neither the queue, which
-    may make several passes, nor a tensor that shares their memory.
+    Inference stacks unrolls into batches `[S, B, ...]` as they become complete, so nothing is inserted. The
+    memory of a batch is used again when nothing refers to its arrays any more: neither the queue, which may
+    make several passes, nor a tensor that shares their memory.
 
-    Attributes:
-      queue: takes the batches.
+    Inference, and with it the actors, wait while the queue is full (back-pressure). With more than one pass,
+    a batch that was trained on goes back to the end of the queue.
     """
 
-    def __init__(self, num_envs: int, unroll: UnrollConfig, batch_size: int, queue: "Fifo"):
-        """Prepares an empty store; the batches go into `queue`."""
-        super().__init__(num_envs, unroll)
-        self._batch_size, self.queue = batch_size, queue
+    def __init__(
+        self, setup: Setup, capacity: int | None = None, passes: int = 1, max_policy_lag: int | None = None
+    ):
+        """Prepares an empty queue.
+
+        Args:
+          setup: what it is made for.
+          capacity: most complete unrolls that may wait for their first pass, whether their batch is full or
+            not; None for one batch.
+          passes: how many times each batch is trained on.
+          max_policy_lag: most updates from the weights that acted first in an unroll to those that it trains;
+            None for any number.
+
+        Raises:
+          ValueError: the capacity is less than a batch, so no batch could ever be filled.
+        """
+        Experience.__init__(self)
+        RingStore.__init__(self, setup.num_envs, setup.unroll)
+        self.store = self
+        self._batch_size = setup.batch_size
+        self._capacity = setup.batch_size if capacity is None else capacity
+        self._passes, self._max_policy_lag = passes, max_policy_lag
+        # Every batch that is handed out is an update, so these are the updates before the next one.
+        self._burn_in, self._updates = setup.unroll.burn_in, setup.updates
+        self._dropped = 0  # Unrolls, since `figures` was last called.
+        if self._capacity < setup.batch_size:
+            raise ValueError(
+                f"--queue_capacity={capacity} is less than --batch_size={setup.batch_size}, so no batch "
+                "would ever fill; raise it."
+            )
         self._arrays: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])  # Of the batch in progress.
         self._filled = 0  # Unrolls in it.
         self._stacking = threading.Lock()
+        self._entries: collections.deque[tuple[Batch, int]] = collections.deque()  # With passes left.
+        self._new = 0  # Unrolls that wait for their first pass.
 
     def hand_over(self, completed: list[int]) -> None:
-        """Waits until there is room for unrolls, which are in their batches already."""
+        """Waits until no more unrolls than the capacity wait for their first pass.
+
+        Raises:
+          ClosedError: the queue was closed in the meantime.
+        """
         if completed:
-            self.queue.wait_for_room()
+            with self._changed:
+                self._wait_for(lambda: self._new <= self._capacity)
 
     def insert(self, env_ids: np.ndarray, steps: Nest, states: Nest) -> list[int]:
         """Copies whole unrolls into the batch in progress; returns their environments.
@@ -84,63 +114,18 @@ class BatchStore(RingStore):
                 begin, self._filled = begin + count, self._filled + count
                 if self._filled == self._batch_size:
                     batches.append(self._batch())
-            self.queue.add(num_unrolls, batches)
+            self.add(num_unrolls, batches)
 
     def _batch(self) -> Batch:
         *nests, versions = self._nests(*self._arrays)
         self._arrays, self._filled = ([], []), 0
         return Batch(Sample(*nests, np.ones(self._batch_size, np.float32)), versions, None)
 
-
-class _Entry(NamedTuple):
-    batch: Batch
-    passes_left: int
-
-
-class Fifo(Experience):
-    """Each batch is trained on once, or a few times (V-trace).
-
-    Inference, and with it the actors, wait while the queue is full (back-pressure). With more than one pass,
-    a batch that was trained on goes back to the end of the queue.
-    """
-
-    def __init__(
-        self, setup: Setup, capacity: int | None = None, passes: int = 1, max_policy_lag: int | None = None
-    ):
-        """Prepares an empty queue.
-
-        Args:
-          setup: what it is made for.
-          capacity: most complete unrolls that may wait for their first pass, whether their batch is full or
-            not; None for one batch.
-          passes: how many times each batch is trained on.
-          max_policy_lag: most updates from the weights that acted first in an unroll to those that it trains;
-            None for any number.
-
-        Raises:
-          ValueError: the capacity is less than a batch, so no batch could ever be filled.
-        """
-        super().__init__()
-        self._batch_size = setup.batch_size
-        self._capacity = setup.batch_size if capacity is None else capacity
-        self._passes, self._max_policy_lag = passes, max_policy_lag
-        # Every batch that is handed out is an update, so these are the updates before the next one.
-        self._burn_in, self._updates = setup.unroll.burn_in, setup.updates
-        self._dropped = 0  # Unrolls, since `figures` was last called.
-        if self._capacity < setup.batch_size:
-            raise ValueError(
-                f"--queue_capacity={capacity} is less than --batch_size={setup.batch_size}, so no batch "
-                "would ever fill; raise it."
-            )
-        self._entries: collections.deque[_Entry] = collections.deque()
-        self._new = 0  # Unrolls that wait for their first pass.
-        self.store = BatchStore(setup.num_envs, setup.unroll, setup.batch_size, self)
-
     def add(self, completed: int, batches: list[Batch]) -> None:
         """Counts completed unrolls and appends batches, each of unrolls counted now or before."""
         with self._changed:
             self._new += completed
-            self._entries.extend(_Entry(batch, self._passes) for batch in batches)
+            self._entries.extend((batch, self._passes) for batch in batches)
             if batches:
                 self._changed.notify_all()
 
@@ -149,22 +134,13 @@ class Fifo(Experience):
         with self._changed:
             self._dropped += num_unrolls
 
-    def wait_for_room(self) -> None:
-        """Waits until no more unrolls than the capacity wait for their first pass.
-
-        Raises:
-          ClosedError: the queue was closed in the meantime.
-        """
-        with self._changed:
-            self._wait_for(lambda: self._new <= self._capacity)
-
     def sample(self) -> Batch:
         """Takes the first batch from the queue; waits for one."""
         with self._changed:
             self._wait_for(self._has_batch)
             batch, left = self._entries.popleft()
             if left > 1:
-                self._entries.append(_Entry(batch, left - 1))
+                self._entries.append((batch, left - 1))
             self._left(left)
             batch = self._without_old(batch)
             self._updates += 1
@@ -177,7 +153,7 @@ class Fifo(Experience):
 
     def _has_batch(self) -> bool:
         """Whether there is a batch; drops those before it whose unrolls are all too old."""
-        while self._entries and not np.any(self._is_fresh(self._entries[0].batch)):
+        while self._entries and not np.any(self._is_fresh(self._entries[0][0])):
             batch, left = self._entries.popleft()
             self._left(left)
             self._dropped += batch.policy_version.shape[1]
@@ -228,10 +204,12 @@ class Rollouts(Fifo):
     as the first step of the next unroll.
     """
 
-    store: "RolloutStore"
+    holds = True
 
     def __init__(self, setup: Setup, is_whole: bool = False):
         """Prepares; the batch size is that of minibatches, or, if `is_whole`, of the whole rollout.
+
+        Of how steps are cut, only the length counts: rollouts are not staggered.
 
         Raises:
           ValueError: the rollouts cannot be split into minibatches.
@@ -248,11 +226,14 @@ class Rollouts(Fifo):
                 f"--batch_size={setup.batch_size} does not divide the {size} unrolls of a rollout, one "
                 f"of each training environment; choose one of: {', '.join(map(str, possible))}."
             )
-        super().__init__(setup._replace(batch_size=size))
+        # The last step of an unroll comes twice: here it is closed with, later it begins the next one.
+        unroll = UnrollConfig(setup.unroll.length, period=setup.unroll.length + 1, stagger=False)
+        super().__init__(setup._replace(batch_size=size, unroll=unroll))
         self._complete = 0  # Unrolls of the rollout in progress, or of the one that waits for training.
         self._trained = 0  # Rollouts.
+        # By environment: rollouts that it has played its part of.
+        self._played = np.zeros(setup.num_envs, np.int64)
         self._held: list[Callable[[], None]] = []
-        self.store = RolloutStore(setup.num_envs, setup.unroll, size, self)
 
     def add(self, completed: int, batches: list[Batch]) -> None:
         """Counts completed unrolls, and takes the rollout if they complete it."""
@@ -269,44 +250,14 @@ class Rollouts(Fifo):
         for resume in held:
             resume()
 
-    def hold(self, played: int, resume: Callable[[], None]) -> bool:
-        """Whether an environment must wait that has played its part of so many rollouts.
-
-        If so, `resume` is called, from the training thread, when it need not wait any more.
-        """
-        with self._changed:
-            must_wait = played > self._trained
-            if must_wait:
-                self._held.append(resume)
-        return must_wait
-
-    def figures(self) -> dict[str, float]:
-        """The number of unrolls that are complete, of the rollout that is being played or trained on."""
-        with self._changed:
-            return {"rollout_unrolls": float(self._complete)}
-
-
-class RolloutStore(BatchStore):
-    """Stacks one unroll of each of N environments into a batch `[T + 1, N, ...]`."""
-
-    holds = True
-
-    def __init__(self, num_envs: int, unroll: UnrollConfig, num_served: int, rollouts: Rollouts):
-        """Prepares an empty store; of `unroll`, only the length counts: rollouts are not staggered."""
-        # The last step of an unroll comes twice: here it is closed with, later it begins the next one.
-        cut = UnrollConfig(unroll.length, period=unroll.length + 1, stagger=False)
-        super().__init__(num_envs, cut, num_served, rollouts)
-        self._rollouts = rollouts
-        self._played = np.zeros(num_envs, np.int64)  # Rollouts that an environment has played its part of.
-
     def closes(self, env_ids: np.ndarray) -> bool:
         """Whether the next step of any of these environments is the last of its unroll."""
         return bool((self._count[env_ids] % self._period == self._period - 1).any())
 
-    def close(self, env_ids: np.ndarray, env: EnvOutput) -> list[int]:
+    def end_unrolls(self, env_ids: np.ndarray, env: EnvOutput) -> list[int]:
         """Completes the unrolls of environments; `prev_action` is what their step before was acted on with.
 
-        What the agent would answer is zeros, and the policy version is -1. See `StepStore.close`.
+        What the agent would answer is zeros, and the policy version is -1. See `StepStore.end_unrolls`.
         """
         before = env_ids.astype(np.intp) * self._stored + (self._count[env_ids] - 1) % self._stored
         rings: Nest = optree.tree_unflatten(self._structure[0], self._rings)
@@ -318,5 +269,14 @@ class RolloutStore(BatchStore):
         return self._add(env_ids, optree.tree_leaves(step))
 
     def hold(self, env_ids: np.ndarray, resume: Callable[[], None]) -> bool:
-        """Whether these environments must wait; see `StepStore.hold`."""
-        return len(env_ids) > 0 and self._rollouts.hold(int(self._played[env_ids].max()), resume)
+        """Whether these environments must wait; see `StepStore.hold`. `resume` is called by training."""
+        with self._changed:
+            must_wait = len(env_ids) > 0 and int(self._played[env_ids].max()) > self._trained
+            if must_wait:
+                self._held.append(resume)
+        return must_wait
+
+    def figures(self) -> dict[str, float]:
+        """The number of unrolls that are complete, of the rollout that is being played or trained on."""
+        with self._changed:
+            return {"rollout_unrolls": float(self._complete)}

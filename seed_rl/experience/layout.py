@@ -8,7 +8,7 @@ the next unroll.
 import collections
 import itertools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,7 +16,6 @@ import optree
 import zstandard
 
 from seed_rl.experience.memory import BufferPool, Leaf
-from seed_rl.experience.thread_pool import Helpers
 from seed_rl.types import AgentOutput, EnvOutput, Nest, Sample, Unroll
 
 # Game frames are simple pictures: the fastest levels already save nearly as much as higher ones.
@@ -74,6 +73,7 @@ COMPRESSORS = {"zstd": Zstandard, "none": Uncompressed}
 
 
 Blob: TypeAlias = bytes | memoryview
+Map: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 
 # The pieces of an unroll, in the order in which `Packed` has them.
 _PREFIX, _HEAD, _TAIL, _STATE = range(4)
@@ -126,13 +126,13 @@ class _Scratch(threading.local):
 class Layout:
     """Packs unrolls that all have the structure of an example, and unpacks them into batches. Thread-safe."""
 
-    def __init__(self, example: Unroll, burn_in: int, compressor: Uncompressed, helpers: Helpers):
-        """Uses the structure, shapes and dtypes of `example`, and `helpers` to unpack batches.
+    def __init__(self, example: Unroll, burn_in: int, compressor: Uncompressed, map: Map):
+        """Uses the structure, shapes and dtypes of `example`, and `map` to unpack batches.
 
         Raises:
           ValueError: an unroll shares more steps with the one before it than it adds.
         """
-        self._compressor, self._helpers = compressor, helpers
+        self._compressor, self._map = compressor, map
         self._pool = BufferPool()
         steps, self._structure = optree.tree_flatten(self._steps(example))
         state, self._state_structure = optree.tree_flatten(example.initial_state)
@@ -170,10 +170,7 @@ class Layout:
         return self._pack_steps(optree.tree_leaves(self._steps(unroll)), _PREFIX)
 
     def unpack(self, packed: Sequence[Packed], weight: np.ndarray) -> tuple[Sample, np.ndarray]:
-        """A time-major batch `[S, B, ...]` with importance weights `[B]`, and its policy versions `[S, B]`.
-
-        Helpers share the work.
-        """
+        """A time-major batch `[S, B, ...]` with these weights `[B]`, and its policy versions `[S, B]`."""
         size = len(packed)
         steps = [self._pool.array((self.num_steps, size, *x.shape), x.dtype) for x in self._leaves]
         states = [self._pool.array((size, *x.shape), x.dtype) for x in self._state_leaves]
@@ -183,8 +180,7 @@ class Layout:
                 self._unpack(packed[index], index, steps, states)
 
         chunks = [range(start, min(start + _CHUNK, size)) for start in range(0, size, _CHUNK)]
-        with self._helpers.sharing(unpack, chunks) as done:
-            collections.deque(done, maxlen=0)
+        collections.deque(self._map(unpack, chunks), maxlen=0)
         prev_action, env, agent, versions = optree.tree_unflatten(self._structure, steps)
         state = optree.tree_unflatten(self._state_structure, states)
         return Sample(prev_action, env, agent, state, weight), versions

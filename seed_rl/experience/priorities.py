@@ -1,6 +1,6 @@
 """Prioritized sampling (Schaul et al., 2016): probabilities, importance weights, and random draws."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -121,13 +121,6 @@ def importance_weights(probabilities: np.ndarray, exponent: float) -> np.ndarray
     return ((probabilities.min() / probabilities) ** exponent).astype(np.float32)
 
 
-class Drawn(NamedTuple):
-    """Indices int64 `[B]` and their importance weights float32 `[B]`."""
-
-    indices: np.ndarray
-    weights: np.ndarray
-
-
 class Draws:
     """Draws indices in proportion to priority^alpha; what is new has the maximum so far (algorithm 1).
 
@@ -160,10 +153,13 @@ class Draws:
         self._tree.set(indices, scaled_priorities)
         self.count += int(np.count_nonzero(scaled_priorities) - before)
 
-    def draw(self, batch_size: int, random: np.random.Generator) -> Drawn:
-        """Draws B indices; one may occur twice. There must be one that may be drawn."""
+    def draw(self, batch_size: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Draws indices int64 `[B]`, of which one may occur twice; also their weights float32 `[B]`.
+
+        There must be one that may be drawn.
+        """
         indices = self._tree.sample(batch_size, random)
-        return Drawn(indices, importance_weights(self._tree.get(indices) / self._tree.total, self._beta))
+        return indices, importance_weights(self._tree.get(indices) / self._tree.total, self._beta)
 
     def update(self, indices: np.ndarray, priorities: np.ndarray) -> None:
         """Sets the priorities `[K]` of indices `[K]` that may be drawn."""

@@ -1,18 +1,19 @@
 """Prioritized replay on the learner (Schaul et al., 2016; of sequences: Kapturowski et al., "R2D2", 2019)."""
 
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from seed_rl.experience import replay_file
-from seed_rl.experience.base import Batch, Closable, MisfitError, ReplaySettings, Setup
+from seed_rl.experience.base import Batch, Closable, ClosedError, MisfitError, ReplaySettings, Setup
 from seed_rl.experience.layout import COMPRESSORS, Blob, Layout, Packed, cuts
 from seed_rl.experience.memory import Arena, check_fits
 from seed_rl.experience.priorities import Draws, SumTree
 from seed_rl.experience.rate_limiter import LimitedReplay
-from seed_rl.experience.thread_pool import Helpers, default_threads
 from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.metrics.idle_time import INTAKE_FOR_UNROLLS, Waits
 from seed_rl.types import Unroll
@@ -51,7 +52,7 @@ class Replay(LimitedReplay):
           config: settings.
           setup: what it is made for.
           compression: of the unrolls, one of `COMPRESSORS`.
-          threads: that help to compress and decompress; None: as many as pay.
+          threads: that compress and decompress; 0: those that insert and draw. None: as many as pay.
 
         Raises:
           ValueError: the replay would be larger than the machine's memory or its own limit.
@@ -59,7 +60,8 @@ class Replay(LimitedReplay):
         super().__init__(config, setup)
         size, self._compression = config.replay_buffer_size, compression
         self._length, self._burn_in = setup.unroll.length, setup.unroll.burn_in
-        self._helpers = Helpers(default_threads() if threads is None else threads, "replay")
+        threads = _default_threads() if threads is None else threads
+        self._threads = ThreadPoolExecutor(threads, "replay") if threads else None
         self._layout: Layout | None = None
         self._restored_layout: dict[str, Any] | None = None
         segment_bytes = min(_SEGMENT_BYTES, self._max_bytes // _LEAST_SEGMENTS)
@@ -101,10 +103,10 @@ class Replay(LimitedReplay):
         """
         layout = self._require_layout(unrolls[0])
         # Compresses outside the lock, and while it waits for the ratio.
-        with self._helpers.sharing(layout.pack, unrolls) as packed:
-            priorities = self._setup.initial_priorities(unrolls)
-            for unroll, priority, own in zip(unrolls, priorities, packed, strict=True):
-                self._insert(layout, unroll, own, priority)
+        packed = self._map(layout.pack, unrolls)
+        priorities = self._setup.initial_priorities(unrolls)
+        for unroll, priority, own in zip(unrolls, priorities, packed, strict=True):
+            self._insert(layout, unroll, own, priority)
 
     def update_priorities(self, handle: np.ndarray, priorities: np.ndarray) -> None:
         """Sets the priorities `[B]` of a batch's unrolls, except those removed in the meantime."""
@@ -113,11 +115,12 @@ class Replay(LimitedReplay):
             self._draws.update(handle[there] % self._config.replay_buffer_size, priorities[there])
 
     def close(self) -> None:
-        """Ends every wait, and the threads that help."""
+        """Ends every wait, and the threads when they are done with work that has begun."""
         super().close()
         if self._intake:
             self._intake.close()
-        self._helpers.close()
+        if self._threads:
+            self._threads.shutdown()
 
     def save(self, path: str) -> None:
         """Writes everything to a file, if the settings enable it; other threads continue meanwhile."""
@@ -130,6 +133,18 @@ class Replay(LimitedReplay):
             entries = [self._entry(serial) for serial in serials]
         settings = {**layout.describe(), "compression": self._compression}
         replay_file.Unrolls(settings, priorities, entries).write(path)
+
+    def _map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterable[Any]:
+        """The results for all items, in order; the threads, if there are any, begin at once."""
+        if self._threads is None:
+            return map(function, items)
+        try:
+            futures = [self._threads.submit(function, item) for item in items]
+        except RuntimeError:
+            if self._is_closed:
+                raise ClosedError from None
+            raise  # No more threads can be started.
+        return (future.result() for future in futures)
 
     def _draw(self) -> Callable[[], Batch]:
         indices, weights = self._draws.draw(self._setup.batch_size, self._random)
@@ -183,7 +198,7 @@ class Replay(LimitedReplay):
 
     def _require_layout(self, unroll: Unroll) -> Layout:
         if self._layout is None:
-            layout = Layout(unroll, self._burn_in, COMPRESSORS[self._compression](), self._helpers)
+            layout = Layout(unroll, self._burn_in, COMPRESSORS[self._compression](), self._map)
             if self._restored_layout not in (None, layout.describe()):
                 raise MisfitError(
                     "The restored replay contains other observations or recurrent states than this run's; "
@@ -230,6 +245,13 @@ class Replay(LimitedReplay):
         self._entries[index] = None
         self._draws.put(np.array([index]), np.zeros(1))
         self._oldest += 1
+
+
+def _default_threads() -> int:
+    """One for each core, at most 5: the rest of a large machine is for inference and training."""
+    # macOS does not report which cores a process may use.
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, 5) if cores > 1 else 0
 
 
 def _nbytes(blob: Blob) -> int:

@@ -11,7 +11,6 @@ import contextlib
 import json
 import math
 import os
-import re
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,11 +20,9 @@ import numpy as np
 
 from seed_rl.experience.base import MisfitError
 from seed_rl.experience.layout import Blob, Packed
-from seed_rl.experience.memory import Leaf
 from seed_rl.files import parse_json, replacing
 
 _MAGIC = b"seed_rl replay 3\n"
-_DTYPE = re.compile(r"[<>|=][biuf]\d+")
 _LENGTH, _CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
 
 T = TypeVar("T")
@@ -194,40 +191,6 @@ def check_same(path: str, what: str, found: dict[str, Any], wanted: dict[str, An
         )
 
 
-class TransitionsHeader(NamedTuple):
-    """Header of a file of transitions: the meaning of its arrays.
-
-    num_envs, num_served: environments of the run, and those with steps. cut: what decides how many steps are
-    kept of each, in agent steps. leaves: the arrays of a step. highest_priority: so far, unscaled.
-    """
-
-    num_envs: int
-    num_served: int
-    cut: dict[str, int]
-    leaves: list[Leaf]
-    highest_priority: float
-
-    def write(self, file: Writer) -> None:
-        """Writes the header."""
-        leaves = [leaf.describe() for leaf in self.leaves]
-        file.header("transitions", {**self._asdict(), "leaves": leaves})
-
-    @classmethod
-    def read(cls, file: Reader) -> "TransitionsHeader":
-        """The header; raises what `read` makes a DamagedError of."""
-        fields, leaves = file.header("transitions"), []
-        for shape, dtype in fields["leaves"]:
-            check_counts(shape)
-            if not _DTYPE.fullmatch(dtype):
-                raise DamagedError(f"its header has {dtype!r} for a type of numbers")
-            leaves.append(Leaf(tuple(shape), np.dtype(dtype)))
-        header = cls(**{**fields, "cut": dict(fields["cut"]), "leaves": leaves})
-        check_counts([header.num_envs, header.num_served, *header.cut.values()])
-        if not 1 <= header.num_served <= header.num_envs or not math.isfinite(header.highest_priority):
-            raise DamagedError("its header has a number that is out of range")
-        return header
-
-
 class Unrolls(NamedTuple):
     """A replay of unrolls: settings as JSON, scaled priorities float64 `[N]`, and N unrolls.
 
@@ -260,7 +223,7 @@ class Unrolls(NamedTuple):
 
     @classmethod
     def read(cls, file: Reader, keep: Callable[[bytes], Blob]) -> "Unrolls":
-        """The contents; `keep` stores a blob and returns the stored copy. See `TransitionsHeader.read`."""
+        """The contents; `keep` stores a blob and returns the stored copy. See `read` for errors."""
         header = file.header("unrolls")
         settings = dict(header["settings"])
         count, num_blobs = header["unrolls"], header["blobs"]

@@ -241,7 +241,7 @@ class InferenceCore(Core):
         if (large := too_large(env)).any():
             return [self._end_stream(group, group.env_ids[large])], []
         training = group.env_ids < self._num_training_envs
-        return [WAITS], self._store.close(
+        return [WAITS], self._store.end_unrolls(
             group.env_ids[training], optree.tree_map(lambda x: x[training], env)
         )
 

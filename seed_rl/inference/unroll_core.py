@@ -3,7 +3,7 @@
 import threading
 
 from seed_rl.devices.publisher import WeightsReader
-from seed_rl.experience.fifo import BatchStore
+from seed_rl.experience.fifo import Fifo
 from seed_rl.inference.core import Answered, Core, Deliver
 from seed_rl.inference.unrolls import UnrollCodec
 from seed_rl.metrics.batches import BatchMetrics
@@ -20,7 +20,7 @@ class UnrollCore(Core):
     def __init__(
         self,
         codec: UnrollCodec,
-        store: BatchStore,
+        store: Fifo,
         weights: WeightsReader,
         metrics: BatchMetrics | None = None,
     ):
@@ -66,7 +66,7 @@ class UnrollCore(Core):
         env_ids, process, acted = request.group.env_ids, request.group.process_id, int(versions[-1].max())
         completed: list[int] = []
         if versions.max() > self._weights.version:
-            self._batches.queue.drop(len(env_ids))
+            self._batches.drop(len(env_ids))
             acted = -1
         else:
             completed = self._batches.insert(env_ids, steps, states)

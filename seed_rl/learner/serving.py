@@ -16,7 +16,7 @@ from typing import Any
 from seed_rl.algorithms.base import Algorithm
 from seed_rl.devices.publisher import WeightsReader
 from seed_rl.experience.base import Batch, ClosedError, Experience, StepStore
-from seed_rl.experience.fifo import BatchStore
+from seed_rl.experience.fifo import Fifo
 from seed_rl.experience.source import Distribute
 from seed_rl.hosts.team import Team
 from seed_rl.inference.core import Core, Deliver
@@ -163,7 +163,7 @@ def make_unroll_core(
 
     `settings` of the run have `agent_name` and `agent`; `store` is the queue's.
     """
-    assert isinstance(store, BatchStore)
+    assert isinstance(store, Fifo)
     weights = WeightsReader(algorithm.policy)
     codec = UnrollCodec(algorithm.policy, spec, algorithm.unroll.length)
     description = pb.Policy(

@@ -81,70 +81,53 @@ def test_groups_must_have_equal_sizes():
         ActorConfig(env_batch_size=8, num_env_groups=3)
 
 
-def _episode(env, episode_return, agent_steps):
-    return pb.Episode(env=env, episode_return=episode_return, agent_steps=agent_steps)
+GOES_ON, REAL_END = {Info.EPISODE_CONTINUES: True}, {Info.EPISODE_CONTINUES: False}
+# Of one environment: (reward, how the step ends, infos), and the returns and lengths of reported episodes.
+EPISODES = {
+    "a truncated one counts once, and its reset is no agent step": (
+        [(1, "", {}), (2, "truncated", {}), (0, "done", {}), (5, "done", {})],
+        [(3, 2), (5, 1)],
+    ),
+    "raw rewards replace rewards": (
+        [(1, "", {Info.RAW_REWARD: 7.5}), (1, "", {Info.RAW_REWARD: 0}), (1, "done", {})],
+        [(8.5, 3)],
+    ),
+    "one that continues is reported at its real end": (
+        [(1, "done", GOES_ON), (2, "truncated", GOES_ON), (0, "done", {}), (4, "done", REAL_END)],
+        [(7, 3)],
+    ),
+    "float32 would lose ones above 2**24": (
+        [(2**24, "", {}), (1, "", {}), (1, "done", {})],
+        [(2**24 + 2, 3)],
+    ),
+}
 
 
-def _output(reward, done=None, truncated=None):
-    nothing = [False] * len(reward)
-    return EnvOutput(
-        np.array(reward, np.float32),
-        np.array(nothing if done is None else done),
-        np.array(nothing if truncated is None else truncated),
-        np.zeros((len(reward), 3)),
-    )
+def output(rewards, done, truncated):
+    return EnvOutput(np.float32(rewards), np.array(done), np.array(truncated), np.zeros((len(rewards), 3)))
 
 
-def test_each_environment_counts_for_itself():
-    statistics = EpisodeStatistics(2)
-    assert statistics.update(_output([1, 10]), [{}, {}]) == []
-    assert statistics.update(_output([2, 20], done=[True, False]), [{}, {}]) == [_episode(0, 3.0, 2)]
-    assert statistics.update(_output([4, 40], done=[True, True]), [{}, {}]) == [
-        _episode(0, 4.0, 1),
-        _episode(1, 70.0, 3),
+@pytest.mark.parametrize(("steps", "expected"), EPISODES.values(), ids=EPISODES)
+def test_episodes_of_an_environment(steps, expected):
+    statistics, found = EpisodeStatistics(1), []
+    for reward, end, info in steps:
+        found += statistics.update(output([reward], [end == "done"], [end == "truncated"]), [info])
+    assert [(episode.episode_return, episode.agent_steps) for episode in found] == expected
+
+
+def test_each_environment_counts_for_itself_and_has_the_own_figures_of_its_last_step():
+    statistics, no = EpisodeStatistics(2), [False, False]
+    infos = [{"is_success": True}, {"metrics": {"wins": 9}}]
+    assert statistics.update(output([1, 10], no, no), infos) == []
+    infos = [{"is_success": False}, {"metrics": {"wins": 9}}]
+    assert statistics.update(output([2, 20], [True, False], no), infos) == [
+        pb.Episode(env=0, episode_return=3.0, agent_steps=2, figures={"is_success": 0.0})
     ]
-
-
-def test_a_truncated_episode_counts_once_and_its_reset_is_no_agent_step():
-    statistics = EpisodeStatistics(1)
-    assert statistics.update(_output([1]), [{}]) == []
-    assert statistics.update(_output([2], truncated=[True]), [{}]) == [_episode(0, 3.0, 2)]
-    assert statistics.update(_output([0], done=[True]), [{}]) == []
-    assert statistics.update(_output([5], done=[True]), [{}]) == [_episode(0, 5.0, 1)]
-
-
-def test_raw_rewards_replace_rewards():
-    statistics = EpisodeStatistics(1)
-    statistics.update(_output([1]), [{Info.RAW_REWARD: 7.5}])
-    statistics.update(_output([1]), [{Info.RAW_REWARD: 0}])
-    assert statistics.update(_output([1], done=[True]), [{}]) == [_episode(0, 8.5, 3)]
-
-
-def test_an_episode_that_continues_is_reported_at_its_real_end():
-    statistics = EpisodeStatistics(1)
-    goes_on = {Info.EPISODE_CONTINUES: True}
-    assert statistics.update(_output([1], done=[True]), [goes_on]) == []
-    assert statistics.update(_output([2], truncated=[True]), [goes_on]) == []
-    assert statistics.update(_output([0], done=[True]), [{}]) == []  # the reset
-    assert statistics.update(_output([4], done=[True]), [{Info.EPISODE_CONTINUES: False}]) == [
-        _episode(0, 7.0, 3)
+    infos = [{}, {"metrics": {"wins": 2}}]
+    assert statistics.update(output([4, 40], [True, False], [False, True]), infos) == [
+        pb.Episode(env=0, episode_return=4.0, agent_steps=1),
+        pb.Episode(env=1, episode_return=70.0, agent_steps=3, figures={"wins": 2.0}),
     ]
-
-
-def test_an_episode_has_the_own_figures_of_its_last_step():
-    statistics = EpisodeStatistics(2)
-    statistics.update(_output([1, 1]), [{"is_success": True}, {"metrics": {"wins": 9}}])
-    ended = _output([1, 1], done=[True, False], truncated=[False, True])
-    first, second = statistics.update(ended, [{"is_success": False}, {"metrics": {"wins": 2}}])
-    assert (dict(first.figures), dict(second.figures)) == ({"is_success": 0.0}, {"wins": 2.0})
-
-
-def test_long_returns_are_not_rounded():
-    """float32 would lose ones above 2**24."""
-    statistics = EpisodeStatistics(1)
-    statistics.update(_output([2**24]), [{}])
-    statistics.update(_output([1]), [{}])
-    assert statistics.update(_output([1], done=[True]), [{}]) == [_episode(0, 2.0**24 + 2, 3)]
 
 
 class FailsOnce(Odd):
@@ -182,57 +165,46 @@ def of(welcome, **given):
 def test_the_learner_decides():
     assert of(welcome_of(level=7)) == (SUITE, CountingConfig(level=7))
     assert of(welcome_of(level=7), environment="counting", level=7)[1] == CountingConfig(level=7)
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        (
-            {"level": 2},
-            "--level=2 contradicts the learner, which has 1; leave it out, or change the learner's.",
-        ),
-        ({"environment": "atari"}, "--environment=atari contradicts the learner, which has counting"),
-        ({"environment": "counting", "lives": 3}, "--lives=3 contradicts the learner, which has None"),
-    ],
-)
-def test_flags_that_contradict_the_learner_are_named(given, sentence):
-    with pytest.raises(EnvironmentRefusedError) as caught:
-        of(welcome_of(), **given)
-    assert str(caught.value).startswith(sentence)
-
-
-def test_code_that_only_the_learner_names_is_not_imported():
-    with pytest.raises(EnvironmentRefusedError, match=r"--code=evil:Env names a module to import; give this"):
-        of(welcome_of(code="evil:Env"))
     assert of(welcome_of(code="own:Env"), environment="counting", code="own:Env")[1].code == "own:Env"
 
 
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        (
-            {"depth": 3},
-            "does not know the learner's settings of counting .* install the same seed_rl on both",
-        ),
-        ({"level": "high"}, "cannot be made here|does not know the learner's settings"),
-        ({"level": [1]}, "cannot be made here|does not know the learner's settings"),
-        ({"level": 0}, "What the learner plays cannot be made here: --level=0 is too low"),
-    ],
-)
-def test_settings_that_are_none_here_are_refused(settings, sentence):
+UNKNOWN = "does not know the learner's settings"
+# What the learner describes, what the actor's flags are, and the sentence.
+REFUSED = {
+    "another level": (
+        {},
+        {"level": 2},
+        "--level=2 contradicts the learner, which has 1; leave it out, or chan",
+    ),
+    "another suite": (
+        {},
+        {"environment": "atari"},
+        "--environment=atari contradicts the learner, which has c",
+    ),
+    "another flag": (
+        {},
+        {"environment": "counting", "lives": 3},
+        "--lives=3 contradicts the learner, which has N",
+    ),
+    "code": ({"code": "evil:Env"}, {}, "--code=evil:Env names a module to import; give this"),
+    "unknown": ({"depth": 3}, {}, f"{UNKNOWN} of counting .* install the same seed_rl on both"),
+    "text": ({"level": "high"}, {}, f"cannot be made here|{UNKNOWN}"),
+    "a list": ({"level": [1]}, {}, f"cannot be made here|{UNKNOWN}"),
+    "too low": ({"level": 0}, {}, "What the learner plays cannot be made here: --level=0 is too low"),
+    "no JSON": ({"text": "__import__('os')"}, {}, "are no JSON"),
+    "no suite": ({"suite": "catsh"}, {}, "--environment=catsh is not valid; choose one of: atari"),
+}
+
+
+@pytest.mark.parametrize(("settings", "given", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_what_an_actor_cannot_play_is_refused(settings, given, sentence):
+    settings = dict(settings)
+    text, suite = settings.pop("text", None), settings.pop("suite", "counting")
+    welcome = welcome_of(suite, **settings)
+    if text:
+        welcome.settings["level"] = text
     with pytest.raises(EnvironmentRefusedError, match=sentence):
-        of(welcome_of(**settings))
-
-
-def test_settings_that_are_no_json_and_unknown_suites_are_refused():
-    welcome = welcome_of()
-    welcome.settings["level"] = "__import__('os')"
-    with pytest.raises(EnvironmentRefusedError, match="are no JSON"):
-        of(welcome)
-    with pytest.raises(
-        EnvironmentRefusedError, match="--environment=catsh is not valid; choose one of: atari"
-    ):
-        chosen(welcome_of("catsh"), {}, registry.suite)
+        chosen(welcome, given, registry.suite if suite == "catsh" else lambda name: SUITE)
 
 
 def test_a_missing_package_is_named(monkeypatch):

@@ -1,11 +1,13 @@
+"""The queue, and rollouts; tests/inference/test_rollouts.py has the waits for a rollout, and its contents."""
+
 import numpy as np
 import pytest
 
 from seed_rl.experience.base import Batch, ClosedError, Setup, UnrollConfig
 from seed_rl.experience.experience_config import FifoConfig
-from seed_rl.experience.fifo import Fifo
+from seed_rl.experience.fifo import Fifo, Rollouts
 from seed_rl.types import Sample
-from tests.experience.slow_store import append
+from tests.experience.slow_store import append, env_of
 from tests.threads import Thread
 from tests.waiting import wait_until
 
@@ -26,7 +28,7 @@ def test_several_passes_train_on_each_so_often_and_new_ones_have_their_room():
     assert [numbers(fifo.sample()) for _ in range(2)] == [[0, 1], [2, 3]]
     assert fifo.figures() == {"queue_depth": 0.0}
     fifo.add(4, [batch(4, 5), batch(6, 7)])
-    fifo.wait_for_room()  # Would block if the first four took up room.
+    fifo.hand_over([0])  # Would block if the first four took up room.
     batches = [numbers(fifo.sample()) for _ in range(6)]
     assert batches == [[0, 1], [2, 3], [4, 5], [6, 7], [4, 5], [6, 7]]
     assert not fifo.batch_ready()
@@ -35,9 +37,9 @@ def test_several_passes_train_on_each_so_often_and_new_ones_have_their_room():
 def test_inference_waits_for_room():
     fifo = Fifo(SETUP, capacity=3)
     fifo.add(3, [batch(0, 1)])
-    fifo.wait_for_room()
+    fifo.hand_over([0])
     fifo.add(3, [batch(2, 3), batch(4, 5)])
-    thread = Thread(fifo.wait_for_room)
+    thread = Thread(fifo.hand_over, [0])
     wait_until(thread.is_waiting, "a full queue")
     assert fifo.figures() == {"queue_depth": 3.0}
     fifo.sample()
@@ -64,8 +66,8 @@ def test_close_wakes_everybody_now_and_later():
     threads = [
         Thread(empty.sample),
         Thread(empty.sample),
-        Thread(full.wait_for_room),
-        Thread(full.wait_for_room),
+        Thread(full.hand_over, [0]),
+        Thread(full.hand_over, [0]),
     ]
     empty.close()
     full.close()
@@ -75,7 +77,7 @@ def test_close_wakes_everybody_now_and_later():
     with pytest.raises(ClosedError):
         full.sample()
     with pytest.raises(ClosedError):
-        empty.wait_for_room()
+        empty.hand_over([0])
 
 
 def test_capacity_below_a_batch_is_refused():
@@ -143,7 +145,38 @@ def test_the_first_step_after_the_burn_in_counts():
 def test_dropped_unrolls_make_room():
     fifo = Fifo(SETUP._replace(updates=9), max_policy_lag=0)
     fifo.add(4, [batch((0, 0), (0, 0), (0, 0)), batch((0, 0), (0, 0), (0, 0))])
-    thread = Thread(fifo.wait_for_room)
+    thread = Thread(fifo.hand_over, [0])
     wait_until(thread.is_waiting, "a full queue")
     assert not fifo.batch_ready()
     assert thread.finished()
+
+
+def rollouts(batch_size, is_whole=False, num_served=None):
+    return Rollouts(Setup(4, UnrollConfig(3), batch_size, num_served=num_served), is_whole)
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "is_whole", "words"),
+    [
+        (3, False, "--batch_size=3 does not divide the 4 unrolls .*: 1, 2, 4"),
+        (2, True, "--batch_size=2 must be 4"),
+    ],
+)
+def test_minibatches_must_divide_the_rollout(batch_size, is_whole, words):
+    with pytest.raises(ValueError, match=words):
+        rollouts(batch_size, is_whole)
+    for fits in (4,) if is_whole else (1, 2, 4):
+        rollouts(fits, is_whole)
+
+
+def test_a_host_expects_only_the_environments_that_it_serves():
+    found, env_ids = rollouts(2, num_served=2), np.array([2, 3])
+    for step in range(3):
+        assert not found.closes(env_ids) and not found.batch_ready()
+        append(found, env_ids, 100 * env_ids + step)
+    assert found.closes(env_ids)
+    assert found.end_unrolls(env_ids, env_of(100 * env_ids + 3)) == [2, 3]
+    assert found.sample().sample.env.reward[0].tolist() == [200, 300]
+    assert found.figures() == {"rollout_unrolls": 2.0}
+    found.trained()
+    assert found.figures() == {"rollout_unrolls": 0.0}

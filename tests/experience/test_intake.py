@@ -38,26 +38,24 @@ def intake(experience):
     assert found.thread.finished()
 
 
-def test_inference_does_not_wait_for_a_slow_experience_and_the_order_stays(intake, experience):
-    for number in range(5):
-        intake.insert([2 * number, 2 * number + 1])  # Returns, although nothing can be filed.
-    assert experience.filed == []
-    experience.gate.set()
-    wait_until(lambda: sum(map(len, experience.filed)) == 10, lambda: f"ten, not {experience.filed}")
-    assert [unroll for unrolls in experience.filed for unroll in unrolls] == list(range(10))
-
-
-def test_too_many_that_wait_hold_inference_back(intake, experience, monkeypatch):
-    monkeypatch.setattr(replay, "_CAPACITY", 3)
+def test_inference_waits_only_when_too_many_are_waiting_and_the_order_stays(intake, experience, monkeypatch):
+    monkeypatch.setattr(replay, "_CAPACITY", 4)
+    share = lambda: intake._waits.take().get(INTAKE_FOR_UNROLLS)  # noqa: E731
+    wait_until(lambda: share() == 1.0, "a wait for unrolls")
     intake.insert([0])
     wait_until(lambda: not intake._waiting, lambda: "the thread to take the first")
-    intake.insert([1, 2, 3])
-    late = Thread(intake.insert, [4])
+    wait_until(lambda: share() == 0.0, "an insertion, which is no wait")
+    for number in (1, 3):
+        intake.insert([number, number + 1])  # Returns, although nothing can be filed.
+    assert experience.filed == []
+    late = Thread(intake.insert, [5])
     wait_until(late.is_waiting, "inference that waits")
-    assert intake._waiting == [1, 2, 3]
+    assert intake._waiting == [1, 2, 3, 4]
     experience.gate.set()
     assert late.finished()
-    wait_until(lambda: sum(map(len, experience.filed)) == 5, lambda: f"five, not {experience.filed}")
+    wait_until(lambda: sum(map(len, experience.filed)) == 6, lambda: f"six, not {experience.filed}")
+    assert [unroll for unrolls in experience.filed for unroll in unrolls] == list(range(6))
+    wait_until(lambda: share() == 1.0, "a wait for more")
 
 
 def test_closing_ends_every_wait(intake, experience, monkeypatch):
@@ -87,17 +85,3 @@ def test_an_error_of_the_experience_ends_the_thread(experience):
     intake.insert([0])
     assert thread.finished()
     assert str(thread.error) == "full"
-
-
-def test_its_thread_waits_for_unrolls_and_not_while_it_inserts():
-    experience, waits = SlowExperience(), Waits(INTAKE_FOR_UNROLLS)
-    intake = Intake(experience.insert, waits)
-    thread = Thread(intake.run)
-    share = lambda: waits.take().get(INTAKE_FOR_UNROLLS)  # noqa: E731
-    wait_until(lambda: share() == 1.0, "a wait for unrolls")
-    intake.insert(["unroll"])
-    wait_until(lambda: share() == 0.0, "an insertion")
-    experience.gate.set()
-    wait_until(lambda: share() == 1.0, "a wait for more")
-    intake.close()
-    assert thread.finished()

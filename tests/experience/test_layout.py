@@ -18,20 +18,14 @@ def back(compressor, compressed, size):
 
 
 @pytest.mark.parametrize("name", COMPRESSORS)
-@pytest.mark.parametrize("raw", [b"", b"a", bytes(100_000), np.random.default_rng(0).bytes(1_000_000)])
-def test_what_goes_in_comes_out(name, raw):
+@pytest.mark.parametrize("raw", [b"abc", bytes(100_000), np.random.default_rng(0).bytes(1_000_000)])
+def test_what_goes_in_comes_out_and_another_size_is_refused(name, raw):
     compressor = COMPRESSORS[name]()
-    assert back(compressor, compressor.compress(array(raw)), len(raw)) == raw
-
-
-@pytest.mark.parametrize("name", COMPRESSORS)
-def test_another_size_is_refused(name):
-    compressor = COMPRESSORS[name]()
-    compressed = compressor.compress(array(bytes(1000)))
-    with pytest.raises(ValueError):
-        back(compressor, compressed, 1001)
-    with pytest.raises(ValueError):
-        back(compressor, compressed[:-1], 1000)
+    compressed = compressor.compress(array(raw))
+    assert back(compressor, compressed, len(raw)) == raw
+    for wrong, size in ((compressed, len(raw) + 2), (compressed[:-1], len(raw))):
+        with pytest.raises(ValueError):
+            back(compressor, wrong, size)
 
 
 def test_zstd_makes_frames_small_and_none_leaves_them():

@@ -1,6 +1,7 @@
 """Prioritized replay: what comes out is what came in, in the right proportions, and never too much of it."""
 
 import dataclasses
+import os
 import sys
 import threading
 
@@ -8,6 +9,7 @@ import numpy as np
 import optree
 import pytest
 
+from seed_rl.experience import replay as replay_module
 from seed_rl.experience.base import ClosedError, Setup, UnrollConfig
 from seed_rl.experience.experience_config import ReplayConfig
 from tests.experience import trajectories
@@ -232,6 +234,15 @@ def test_a_size_that_was_reached_may_be_lost_again():
             replay.sample()
         replay.insert([noisy(unroll, 256, rng)])
     assert 10 < len(replay) < 50
+
+
+@pytest.mark.parametrize(("cores", "threads"), [(1, 0), (2, 2), (64, 5)])
+def test_a_single_core_has_no_threads_to_compress(monkeypatch, cores, threads):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)), raising=False)
+    assert replay_module._default_threads() == threads
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    assert replay_module._default_threads() == threads
 
 
 def noisy(unroll, top, rng):

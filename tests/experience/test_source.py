@@ -56,15 +56,12 @@ def test_batches_arrive_in_order_as_tensors():
     source.close()
 
 
-def test_batches_are_ready_before_they_are_asked_for():
-    experience = Numbered(end=1)
+def test_one_batch_and_no_more_is_ready_before_it_is_asked_for():
+    experience = Numbered(end=2)
     source = Source(experience)
     source.next(DEADLINE_SECS)
-    assert experience.reached_end.wait(DEADLINE_SECS)  # For the second batch, which is not requested yet.
+    wait_until(lambda: experience.sampled == 2, "the second batch, which is not requested yet")
     source.close()
-
-
-def test_only_one_batch_is_ready():
     experience = Numbered(end=100)
     source = Source(experience)
     for _ in range(3):
@@ -73,19 +70,14 @@ def test_only_one_batch_is_ready():
     assert experience.sampled <= 4
 
 
-def test_errors_are_passed_on_after_the_batches_before_them():
-    source = Source(Numbered(end=1, error=ZeroDivisionError("of the experience")))
-    assert source.next(DEADLINE_SECS).handle == 1
-    with pytest.raises(ZeroDivisionError, match="of the experience"):
-        source.next(DEADLINE_SECS)
-    source.close()
-
-
-def test_closed_experience_ends_the_wait():
-    experience = Numbered(end=0)
+@pytest.mark.parametrize("error", [ZeroDivisionError("of the experience"), None])
+def test_errors_are_passed_on_after_the_batches_before_them(error):
+    experience = Numbered(end=1, error=error)
     source = Source(experience)
-    experience.close()
-    with pytest.raises(ClosedError):
+    assert source.next(DEADLINE_SECS).handle == 1
+    if error is None:
+        experience.close()
+    with pytest.raises(type(error) if error else ClosedError):
         source.next(DEADLINE_SECS)
     source.close()
 

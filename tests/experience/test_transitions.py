@@ -1,14 +1,14 @@
-"""Replay of transitions: against lists in plain Python, its proportions, and who waits for whom."""
+"""Replay of transitions: against lists in plain Python, its proportions, its file, and who waits for whom."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from seed_rl.experience.base import ClosedError, Setup, UnrollConfig
-from seed_rl.experience.transition_table import Handle
+from seed_rl.experience.transitions import Handle
 from seed_rl.networks.stacking import FrameStack
 from seed_rl.ops.returns import n_step_targets
-from seed_rl.types import ArraySpec
+from seed_rl.types import AgentOutput, ArraySpec, EnvOutput
 from tests.experience.slow_transitions import CONFIG, SHAPE, assert_is, drawn, make
 from tests.threads import Thread
 from tests.waiting import wait_until
@@ -142,24 +142,14 @@ def test_priorities_of_what_has_been_overwritten_are_ignored():
     replay, streams = make(n=1, burn_in=0, num_envs=2, truncation=0, replay_buffer_size=8)
     streams.play(5)
     streams.play(2, [1])  # Environment 1 has numbers 2 to 5, and environment 0 numbers 0 to 3.
-    before = replay._table._draws.get(np.arange(8))
+    before = replay._draws.get(np.arange(8))
     replay.update_priorities(Handle(np.array([1, 1]), np.array([0, 1])), np.array([9.0, 9.0]))
-    np.testing.assert_array_equal(replay._table._draws.get(np.arange(8)), before)
+    np.testing.assert_array_equal(replay._draws.get(np.arange(8)), before)
     replay.update_priorities(Handle(np.array([1, 1, 0]), np.array([1, 2, 0])), np.array([25.0, 9.0, 16.0]))
     counts = drawn(replay, 2000)
     assert counts[1, 2] / counts[0, 1] == pytest.approx(3, rel=0.2)
     assert counts[0, 0] / counts[0, 1] == pytest.approx(4, rel=0.2)
     assert counts[1, 5] / counts[0, 1] == pytest.approx(1, rel=0.2)
-
-
-def test_weights_correct_for_the_priorities():
-    replay, streams = make(n=1, burn_in=0, num_envs=1, truncation=0, importance_sampling_exponent=0.4)
-    streams.play(3)
-    replay.update_priorities(Handle(np.zeros(2, int), np.arange(2)), np.array([1.0, 16.0]))
-    sample, _, (_, first) = replay.sample()
-    # Drawn like 1 to 4, so weighed like 1 to 4^-0.4.
-    np.testing.assert_allclose(sample.weight, np.where(first == 0, 1.0, 4**-0.4), rtol=1e-6)
-    assert set(first.tolist()) == {0, 1}
 
 
 def test_without_an_exponent_all_are_drawn_equally_often():
@@ -303,3 +293,91 @@ def test_too_many_transitions_for_the_memory_are_refused_at_the_first_step():
 def test_unrolls_that_are_no_transitions_are_refused(unroll):
     with pytest.raises(ValueError, match=r"needs keeps_state=False|cuts no transitions"):
         CONFIG.make(Setup(2, unroll, 2))
+
+
+def saved(path, **settings):
+    """A replay that has been written to a file, and its streams."""
+    replay, streams = make(checkpoint_replay=True, **settings)
+    streams.play(30)
+    random = np.random.default_rng(0)
+    for _ in range(10):
+        replay.update_priorities(replay.sample().handle, 9 * random.random(8))
+    replay.save(str(path))
+    return replay, streams
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.5])
+@pytest.mark.parametrize("num_steps", [30, 12])
+def test_a_restart_goes_on_with_the_same_transitions(tmp_path, exponent, num_steps):
+    """From rings that have wrapped or are partly empty; all streams are interrupted."""
+    path = tmp_path / "replay.bin"
+    first, streams = make(checkpoint_replay=True, priority_exponent=exponent)
+    streams.play(num_steps)
+    batch = first.sample()
+    first.update_priorities(batch.handle, np.linspace(2, 9, 8))
+    first.save(str(path))
+    assert [file.name for file in tmp_path.iterdir()] == ["replay.bin"]
+
+    second, again = make(checkpoint_replay=True, priority_exponent=exponent, path=path)
+    assert second.figures().items() < first.figures().items()  # The ratio is measured from zero.
+    again.steps = streams.steps
+    indices = np.arange(60)
+    np.testing.assert_array_equal(second._draws.get(indices), first._draws.get(indices))
+    assert second._draws.highest == first._draws.highest == (9.0 if exponent else 1.0)
+    for env_id in range(3):
+        again.reset(env_id)
+    again.play(2)  # Too few for a transition of the new streams.
+    expected = again.transitions(capacity=20)
+    assert len(second) == len(expected)
+    again.play(6)
+    expected = again.transitions(capacity=20)
+    assert drawn(second, 150).keys() == expected
+    sample, _, handle = second.sample()
+    for column, key in enumerate(zip(*map(np.ndarray.tolist, handle), strict=True)):
+        assert_is(sample, column, again.transition(*key))
+
+
+def test_a_restored_replay_need_not_be_filled_again(tmp_path):
+    path = tmp_path / "replay.bin"
+    saved(path)
+    settings = {"replay_buffer_min_size": 40, "replay_ratio": 3.0}
+    replay, streams = make(checkpoint_replay=True, path=path, **settings)
+    assert not replay.batch_ready()
+    streams.play(5)  # Six transitions.
+    assert replay.batch_ready()
+
+
+def test_versions_of_a_learner_that_went_on_after_the_checkpoint_count_from_the_restart(tmp_path):
+    path = tmp_path / "replay.bin"
+    first, streams = make(checkpoint_replay=True)
+    for version in range(20):
+        streams.advance(range(3), version)
+    first.save(str(path))
+    assert max(first.sample().policy_version.max() for _ in range(20)) > 5
+    second, again = make(checkpoint_replay=True, path=path, updates=5)
+    again.advance(range(3), version=5)
+    assert max(second.sample().policy_version.max() for _ in range(20)) == 5
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        *((other, r"other transitions \(.*move it away") for other in ({"n": 2}, {"burn_in": 1})),
+        ({"replay_buffer_size": 90}, r"other transitions \(.*move it away"),
+        ({"num_envs": 4}, "of 3 environments, not of 4; resume with as many"),
+        ({"replay_max_bytes": 2000}, r"--replay_buffer_size=60 transitions take .*; lower it, or raise"),
+    ],
+)
+def test_a_replay_of_other_settings_is_refused(tmp_path, other, words):
+    saved(tmp_path / "replay.bin")
+    with pytest.raises(ValueError, match=words):
+        make(checkpoint_replay=True, path=tmp_path / "replay.bin", **other)
+
+
+def test_a_replay_of_other_observations_is_refused_at_the_first_step(tmp_path):
+    saved(tmp_path / "replay.bin")
+    replay, _ = make(checkpoint_replay=True, path=tmp_path / "replay.bin")
+    zeros = np.zeros(1, np.int32)
+    step = zeros, EnvOutput(zeros, zeros, zeros, np.zeros((1, 3, 2), np.uint8)), AgentOutput(zeros, {})
+    with pytest.raises(ValueError, match=r"other observations or actions .*move its file away"):
+        replay.append(np.zeros(1, np.int64), step, np.zeros(0, np.int64), (), 0)

@@ -16,8 +16,7 @@ from seed_rl.experience.base import Setup, UnrollConfig
 from seed_rl.experience.fifo import Fifo
 from seed_rl.experience.memory import BufferPool
 from seed_rl.experience.unroll_store import UnrollStore
-from seed_rl.types import AgentOutput, EnvOutput
-from tests.experience.slow_store import SlowStore, append, in_batch, steps_of, unrolls_of
+from tests.experience.slow_store import SlowStore, append, in_batch, steps_of
 from tests.threads import Thread
 from tests.waiting import DEADLINE_SECS
 
@@ -195,34 +194,6 @@ def test_threads_fill_batches_together():
     expected = [[1000 * i + 2 * n + t for t in range(3)] for i in range(6) for n in range(199)]
     assert all(found.count(steps) == 1 for steps in found)
     assert all(steps in expected for steps in found)
-
-
-@pytest.mark.parametrize("burn_in", [0, 2])
-def test_every_step_keeps_the_version_that_acted_on_it(burn_in):
-    """Also the steps that unrolls share, and those beside the end of an episode or of a stream."""
-    random, cut = np.random.default_rng(0), UnrollConfig(3, burn_in, stagger=False)
-    versions = np.cumsum(random.integers(0, 3, (40, 2)), axis=0)  # At step t of environment i.
-    fifo, singles = Fifo(Setup(2, cut, 1), PLENTY), []
-    stores = fifo.store, UnrollStore(2, cut, singles.extend)
-    for t, of_step in enumerate(versions):
-        if t == 20:  # In the middle of an unroll.
-            for store in stores:
-                store.reset(np.array([1]), stream=1)
-        env = EnvOutput(np.float32([t]), np.array([t % 7 == 0]), np.array([t % 7 == 6]), np.int32([t]))
-        for env_id, version in enumerate(of_step):
-            step = np.int32([t]), env, AgentOutput(np.int32([t]), {})
-            for store in stores:
-                ids = np.array([env_id])
-                store.hand_over(store.append(ids, step, store.starting(ids), (), version))
-    batches = [fifo.sample() for _ in singles]
-    stacked = [unroll for batch in batches for unroll in unrolls_of(batch)]
-    for unroll, same in zip(singles, stacked, strict=True):
-        expected = versions[unroll.env.observation, unroll.env_id]
-        for found in (unroll.policy_version, same.policy_version):
-            assert found.dtype == np.int64
-            np.testing.assert_array_equal(found, expected)
-    firsts = [int(unroll.env.observation[0]) for unroll in singles if unroll.env_id]
-    assert 20 in firsts and len({unroll.stream for unroll in singles}) == 2
 
 
 def test_a_store_with_states_refuses_settings_without():

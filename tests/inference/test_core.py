@@ -214,24 +214,6 @@ def test_evaluation_environments_act_and_leave_no_experience(length, burn_in):
         assert_aligned(unroll, stored)
 
 
-def test_table_resets_only_the_rows_it_is_told():
-    table = EnvTable(Witness(), SPEC, 3)
-    ids = np.arange(3, dtype=np.int32)
-    zeros = np.zeros(3, np.float32)
-    env = EnvOutput(zeros, zeros.astype(bool), zeros.astype(bool), {"env": ids, "step": ids + 5})
-    codec = StepCodec(SPEC)
-    batch = Rows(codec.record, 3)
-    batch.fill([codec.encode(env)], ids)
-    _, _, nobodys, _ = table.act(batch.rows)
-    assert nobodys["acted"].tolist() == []
-    table.reset(np.int32([1]))
-    batch.rows["starts"] = True
-    prev_action, _, states, _ = table.act(batch.rows)
-    assert prev_action.tolist() == [action(0, 5), 0, action(2, 7)]
-    assert states["acted"].tolist() == [1, 0, 1]
-    assert states["saw"].tolist() == [5, -1, 7]
-
-
 def test_an_op_and_a_call_of_the_function_are_the_same():
     codec = StepCodec(SPEC)
     zeros = np.zeros(3, np.float32)

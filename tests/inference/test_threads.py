@@ -17,10 +17,10 @@ from tests.waiting import DEADLINE_SECS
 LENGTH = 4
 
 
-def check(world, least=1):
+def check(world):
     """All unrolls of every environment."""
     for unrolls in world.unrolls:
-        assert len(unrolls) >= least
+        assert unrolls
         for unroll in unrolls:
             assert_aligned(unroll, LENGTH + 1)
 
@@ -143,13 +143,6 @@ class Served:
     def _deliver(self, pairs):
         for request, answer in pairs:
             self._answers[request.group.key].set_result(answer)
-
-
-@pytest.mark.slow
-def test_two_threads_serve_under_load():
-    served = Served([1] * 6)
-    served.play(lambda group: [600])
-    check(served.world, least=599 // LENGTH - 2)
 
 
 @pytest.mark.slow

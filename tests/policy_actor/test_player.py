@@ -1,6 +1,7 @@
 """An actor with a policy makes the same unrolls as a learner that acts."""
 
 import itertools
+import json
 import queue
 
 import numpy as np
@@ -11,7 +12,7 @@ import tensorflow as tf
 from seed_rl.actor.carriers import Latency, play
 from seed_rl.actor.group import Group
 from seed_rl.algorithms import registry as algorithms
-from seed_rl.devices.publisher import WeightsReader, assign, variables_of
+from seed_rl.devices.publisher import WeightsReader, assign, checksum, variables_of
 from seed_rl.environments import registry as environments
 from seed_rl.environments.failures import FailureConfig
 from seed_rl.environments.making import suite_spec
@@ -28,7 +29,6 @@ from seed_rl.serving.request import BadStep, Request, ServedGroup
 from seed_rl.wire.client import LearnerGoneError, RefusedError
 from seed_rl.wire.codec import ActionCodec
 from seed_rl.wire.generated import inference_pb2 as pb
-from tests.policy_actor.messages import description
 
 T, SIZE = 7, 3
 
@@ -36,6 +36,9 @@ T, SIZE = 7, 3
 def make_spec(suite):
     found = environments.suite(suite)
     return found, found.config_class(), suite_spec(found, found.config_class(), 1)
+
+
+SPEC = make_spec("catch")[2]
 
 
 def make_groups(suite, count=1):
@@ -110,14 +113,21 @@ class Learner:
         return message.SerializeToString()
 
 
-def play_over(player, learner, spec, limit):
+def make_catch(num_groups=1, version=0, **settings):
+    """A learner, and a player of Catch with its policy."""
+    algorithm = make_algorithm("catch", num_groups, mlp_sizes="16", **settings)
+    learner = Learner(algorithm, SPEC, num_groups, version)
+    return learner, Player(tuple(make_groups("catch", num_groups)), algorithm.policy, SPEC, T)
+
+
+def play_over(player, learner, limit, spec=None):
     """Plays until so many messages have come since the connection was made."""
     learner.limit = len(learner.messages) + limit
 
     learner.answers = queue.SimpleQueue()
     player.begin(learner, learner.weights)
     with pytest.raises(LearnerGoneError, match="enough"):
-        play(player.groups, player, ActionCodec(spec.action), Latency())
+        play(player.groups, player, ActionCodec((spec or SPEC).action), Latency())
 
 
 def unrolls_of_learner(suite, count, **settings):
@@ -149,7 +159,7 @@ def unrolls_of_actor(suite, count, **settings):
     learner = Learner(algorithm, spec)
     tf.random.set_seed(11)
     player = Player(tuple(make_groups(suite)), algorithm.policy, spec, T)
-    play_over(player, learner, spec, count)
+    play_over(player, learner, count, spec)
     return [learner.fifo.sample() for _ in range(count)]
 
 
@@ -167,9 +177,7 @@ def test_unrolls_are_those_of_a_learner_that_acts(suite, lstm_size):
 
 
 def test_consecutive_unrolls_share_a_step_with_the_numbers_of_the_version_that_acted_on_it():
-    algorithm, (_, _, spec) = make_algorithm("catch", lstm_size=8, mlp_sizes="16"), make_spec("catch")
-    learner = Learner(algorithm, spec)
-    player = Player(tuple(make_groups("catch")), algorithm.policy, spec, T)
+    learner, player = make_catch(lstm_size=8)
     deliver = learner.deliver
 
     def publish_and_deliver(answers):
@@ -177,7 +185,7 @@ def test_consecutive_unrolls_share_a_step_with_the_numbers_of_the_version_that_a
         learner.publish(learner.reader.newer_than(-1).version + 1)
 
     learner.deliver = publish_and_deliver
-    play_over(player, learner, spec, 4)
+    play_over(player, learner, 4)
     batches = [learner.fifo.sample() for _ in range(4)]
     for number, (before, after) in enumerate(itertools.pairwise(batches)):
         last, first = (
@@ -190,27 +198,23 @@ def test_consecutive_unrolls_share_a_step_with_the_numbers_of_the_version_that_a
 
 
 def test_groups_play_on_while_another_waits_for_its_answer():
-    algorithm, (_, _, spec) = make_algorithm("catch", 2, mlp_sizes="16"), make_spec("catch")
-    learner = Learner(algorithm, spec, 2)
-    player = Player(tuple(make_groups("catch", 2)), algorithm.policy, spec, T)
+    learner, player = make_catch(num_groups=2)
     learner.is_silent = True
-    play_over(player, learner, spec, 2)
+    play_over(player, learner, 2)
     assert sorted(step.group for step in learner.messages) == [0, 1]
 
 
 def test_a_new_connection_starts_new_unrolls_and_acts_on_no_step_twice():
     """Each step of Catch's episodes comes once: the account of agent steps balances."""
-    algorithm, (_, _, spec) = make_algorithm("catch", lstm_size=8, mlp_sizes="16"), make_spec("catch")
-    learner = Learner(algorithm, spec)
-    groups = tuple(make_groups("catch"))
-    player = Player(groups, algorithm.policy, spec, T)
-    play_over(player, learner, spec, 2)
-    applied = groups[0].applied
+    learner, player = make_catch(lstm_size=8)
+    (group,) = player.groups
+    play_over(player, learner, 2)
+    applied = group.applied
     learner.is_silent = True  # The third message is lost.
-    play_over(player, learner, spec, 1)
-    assert applied < groups[0].applied <= applied + T
+    play_over(player, learner, 1)
+    assert applied < group.applied <= applied + T
     learner.is_silent = False
-    play_over(player, learner, spec, 2)
+    play_over(player, learner, 2)
     batches = [learner.fifo.sample() for _ in range(4)]
     for batch in batches:
         np.testing.assert_array_equal(batch.sample.prev_action[1:], batch.sample.agent.action[:-1])
@@ -235,10 +239,8 @@ def test_a_new_connection_starts_new_unrolls_and_acts_on_no_step_twice():
     ],
 )
 def test_unrolls_that_must_not_be_trained_on_are_refused_and_not_stored(spoil, sentence):
-    algorithm, (_, _, spec) = make_algorithm("catch", lstm_size=8, mlp_sizes="16"), make_spec("catch")
-    learner = Learner(algorithm, spec)
-    player = Player(tuple(make_groups("catch")), algorithm.policy, spec, T)
-    play_over(player, learner, spec, 1)
+    learner, player = make_catch(lstm_size=8)
+    play_over(player, learner, 1)
     learner.fifo.sample()
     data = bytearray(learner.messages[0].records)
     spoil(*learner.codec.nests(np.frombuffer(data, np.uint8)))
@@ -252,12 +254,10 @@ def test_unrolls_that_must_not_be_trained_on_are_refused_and_not_stored(spoil, s
 
 def test_unrolls_of_versions_that_there_are_not_are_dropped_and_counted():
     """A learner that has restarted from its checkpoint gets those of the one that is lost."""
-    algorithm, (_, _, spec) = make_algorithm("catch", mlp_sizes="16"), make_spec("catch")
-    lost, learner = Learner(algorithm, spec, version=9), Learner(algorithm, spec, version=5)
-    player = Player(tuple(make_groups("catch")), algorithm.policy, spec, T)
+    (lost, player), (learner, _) = make_catch(version=9), make_catch(version=5)
     lost.is_silent = True
-    play_over(player, lost, spec, 1)
-    play_over(player, learner, spec, 3)  # The first of these begins with the last step of the lost one.
+    play_over(player, lost, 1)
+    play_over(player, learner, 3)  # The first of these begins with the last step of the lost one.
     assert learner.fifo.figures()["dropped_unrolls"] == SIZE
     assert "dropped_unrolls" not in learner.fifo.figures()
     batches = [learner.fifo.sample() for _ in range(2)]
@@ -268,10 +268,8 @@ def test_unrolls_of_versions_that_there_are_not_are_dropped_and_counted():
 
 def test_processes_that_have_gone_are_forgotten(monkeypatch):
     monkeypatch.setattr(unroll_core, "_MOST_PROCESSES", 3)
-    algorithm, (_, _, spec) = make_algorithm("catch", mlp_sizes="16"), make_spec("catch")
-    learner = Learner(algorithm, spec)
-    player = Player(tuple(make_groups("catch")), algorithm.policy, spec, T)
-    play_over(player, learner, spec, 1)
+    learner, player = make_catch()
+    play_over(player, learner, 1)
     for process in range(10):
         learner.groups = [ServedGroup(process, process, 0, SIZE, False)]
         learner.is_first = [True]
@@ -280,12 +278,12 @@ def test_processes_that_have_gone_are_forgotten(monkeypatch):
 
 
 def test_a_new_player_leaves_out_the_step_before_which_it_has_no_action():
-    algorithm, (_, _, spec) = make_algorithm("catch", mlp_sizes="16"), make_spec("catch")
-    groups = tuple(make_groups("catch"))
-    play_over(Player(groups, algorithm.policy, spec, T), Learner(algorithm, spec), spec, 2)
-    learner, applied, step = Learner(algorithm, spec), [], groups[0].step
-    groups[0].step = lambda actions: applied.append(actions.copy()) or step(actions)
-    play_over(Player(groups, algorithm.policy, spec, T), learner, spec, 2)
+    (before, first_player), (learner, _) = make_catch(), make_catch()
+    play_over(first_player, before, 2)
+    (group,) = first_player.groups
+    applied, step = [], group.step
+    group.step = lambda actions: applied.append(actions.copy()) or step(actions)
+    play_over(Player((group,), learner.policy, SPEC, T), learner, 2)
     first = learner.fifo.sample().sample
     assert not first.env.done[0].any()
     np.testing.assert_array_equal(first.prev_action[0], applied[0])
@@ -296,13 +294,19 @@ def test_weights_are_whole_and_of_the_same_network():
     algorithm, other = make_algorithm("catch", mlp_sizes="16"), make_algorithm("catch", mlp_sizes="16")
     for variable in variables_of(algorithm.policy):
         variable.assign(tf.ones_like(variable) * 3)
-    learner = Learner(algorithm, make_spec("catch")[2], version=4)
+    learner = Learner(algorithm, SPEC, version=4)
     assign(variables_of(other.policy), learner.weights)
     for variable in variables_of(other.policy):
         np.testing.assert_array_equal(variable, np.full(variable.shape, 3))
     with pytest.raises(ValueError, match="The weights must be"):
         assign(variables_of(other.policy), pb.Weights(version=1, arrays=learner.weights.arrays[:-4]))
     assert learner.reader.newer_than(4) is None and learner.reader.newer_than(3).version == 4
+
+
+def description(algorithm, settings):
+    """The policy of a V-trace learner with these settings, without weights."""
+    texts = {name: json.dumps(value) for name, value in settings.items()}
+    return pb.Policy(agent="vtrace", settings=texts, network=checksum(algorithm.policy))
 
 
 @pytest.mark.parametrize(
@@ -317,9 +321,9 @@ def test_weights_are_whole_and_of_the_same_network():
     ],
 )
 def test_a_policy_that_cannot_be_made_here_is_refused(change, sentence):
-    algorithm, (_, _, spec) = make_algorithm("catch", mlp_sizes="16"), make_spec("catch")
+    algorithm = make_algorithm("catch", mlp_sizes="16")
     message = description(algorithm, {"unroll_length": T, "mlp_sizes": "16"})
-    make_policy(message, spec, SIZE)
+    make_policy(message, SPEC, SIZE)
     change(message)
     with pytest.raises(RefusedError, match=sentence):
-        make_policy(message, spec, SIZE)
+        make_policy(message, SPEC, SIZE)

@@ -32,7 +32,7 @@ for limit in (1, 5):
 STEPS = 1500
 RUNS = {
     "limit of 1": (1, "vtrace"),
-    "synchronous": (5, "vtrace", "--synchronous"),
+    "synchronous, and resumed": (5, "vtrace", "--synchronous"),
     "rollouts": (1, "ppo", "--epochs=1", "--unroll_length=4"),
     "evaluation environments": (5, "r2d2", "--num_eval_envs=2", "--replay_buffer_min_size=10", "--burn_in=2"),
     "transitions": (5, "dqn", "--num_eval_envs=2", "--replay_buffer_min_size=10"),
@@ -42,29 +42,29 @@ RUNS = {
 }
 
 
-def assert_run_counts(house, limit, steps, agent, *flags):
-    """A whole run has counted the actions that its environments executed."""
-    (house.path / "limited.py").write_text(ENVIRONMENT)
-    game = (f"--game=limited:Limited{limit}-v0", "--batch_size=4", f"--total_environment_frames={steps}")
-    run = house.start("train", "gym", agent, "2", "2", *game, *flags, f"--logdir={house.logdir}")
-    assert run.end() == 0, run.output
-    end = house.metrics()[-1]
-    assert end["env_frames"] == end["agent_steps"] >= steps
-    assert end["mean_episode_agent_steps"] == limit
-    # Some episodes have not ended, or were reported too late to be counted. But if resets counted as agent
-    # steps, there would be one more for each episode.
-    assert abs(end["agent_steps"] - limit * end["episodes"]) < end["episodes"] / 2
-
-
 @pytest.mark.parametrize(
     "name",
-    mostly_long(list(RUNS), ["limit of 1", "rollouts", "transitions", "actors that act", "learner hosts"]),
+    mostly_long(
+        list(RUNS),
+        [
+            *("limit of 1", "synchronous, and resumed", "rollouts", "transitions"),
+            "actors that act",
+            "learner hosts",
+        ],
+    ),
 )
 def test_agent_steps_are_those_of_the_episodes(house, name):
+    """A whole run has counted the actions that its environments executed."""
     limit, agent, *flags = RUNS[name]
-    assert_run_counts(house, limit, STEPS, agent, *flags)
-
-
-def test_a_resumed_run_keeps_its_counts(house):
-    assert_run_counts(house, 5, STEPS, "vtrace")
-    assert_run_counts(house, 5, 2 * STEPS, "vtrace")
+    (house.path / "limited.py").write_text(ENVIRONMENT)
+    game = (f"--game=limited:Limited{limit}-v0", "--batch_size=4", f"--logdir={house.logdir}")
+    for steps in (STEPS, 2 * STEPS) if "resumed" in name else (STEPS,):
+        frames = f"--total_environment_frames={steps}"
+        run = house.start("train", "gym", agent, "2", "2", *game, *flags, frames)
+        assert run.end() == 0, run.output
+        end = house.metrics()[-1]
+        assert end["env_frames"] == end["agent_steps"] >= steps
+        assert end["mean_episode_agent_steps"] == limit
+        # Some episodes have not ended, or were reported too late to be counted. But if resets counted as
+        # agent steps, there would be one more for each episode.
+        assert abs(end["agent_steps"] - limit * end["episodes"]) < end["episodes"] / 2

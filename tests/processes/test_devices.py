@@ -3,23 +3,29 @@
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.slow
+from seed_rl.devices import placement
+from seed_rl.paper import tables
 
-
-def test_a_run_resumes_on_another_number_of_devices(house):
-    """Catch on two training and two inference devices; then on one; then on two and one."""
-    devices = [
+TWO = "(each on 2 of a batch of 4)"
+# Flags, and the first line; each run resumes the one before.
+SESSIONS = [
+    (
         ["--num_logical_devices=4", "--inference_devices=0,1"],
-        [],
-        ["--num_logical_devices=3"],
-    ]
-    first_lines = [
-        "Training on CPU:2, CPU:3 (each on 2 of a batch of 4); inference on CPU:0, CPU:1.",
-        "Training and inference on CPU:0.",
-        "Training on CPU:1, CPU:2 (each on 2 of a batch of 4); inference on CPU:0.",
-    ]
-    for run, (flags, first_line) in enumerate(zip(devices, first_lines, strict=True)):
-        frames = 6_000 * (run + 1)
+        f"Training on CPU:2, CPU:3 {TWO}; inference on CPU:0, CPU:1.",
+    ),
+    (["--jit"], "Training and inference on CPU:0."),
+    (
+        ["--jit", "--precision=bfloat16", "--inference_batch_size=6", "--num_logical_devices=3"],
+        f"Training on CPU:1, CPU:2 {TWO}; inference on CPU:0.",
+    ),
+    (["--precision=float32"], "Training and inference on CPU:0."),
+]
+
+
+@pytest.mark.slow
+def test_a_run_resumes_on_other_devices_compiled_and_in_another_precision(house):
+    for run, (flags, first_line) in enumerate(SESSIONS):
+        frames = 4_000 * (run + 1)
         learner = house.learner(*flags, f"--total_environment_frames={frames}")
         actor = house.only_actor()
         assert learner.end() == 0, learner.output
@@ -30,21 +36,19 @@ def test_a_run_resumes_on_another_number_of_devices(house):
         updated = [line for line in house.metrics() if "policy_lag_first_updates" in line]
         assert np.isfinite(updated[-1]["loss"])
         assert updated[-1]["policy_lag_first_updates"] < 20
-
-
-def test_a_run_resumes_compiled_and_in_another_precision(house):
-    runs = [
-        ["--jit", "--num_logical_devices=3", "--training_devices=2"],
-        ["--jit", "--precision=bfloat16", "--inference_batch_size=6"],
-        ["--precision=float32"],
-    ]
-    for run, flags in enumerate(runs):
-        frames = 3_000 * (run + 1)
-        learner = house.learner(*flags, f"--total_environment_frames={frames}")
-        actor = house.only_actor()
-        assert learner.end() == 0, learner.output
-        assert actor.end() == 0
-        assert ("Resuming from" in learner.output) == (run > 0)
-        assert np.isfinite(house.metrics()[-1]["loss"])
         evaluation = house.start("evaluate", f"--logdir={house.logdir}", "--episodes=2")
         assert evaluation.end() == 0, evaluation.output
+
+
+ROWS = {row.preset: row for row in tables.read("seed/table_1") if row.preset}
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_a_row_of_seed_rls_table_1_has_a_split_that_divides_its_batch(monkeypatch, row):
+    names = {f"GPU:{number}" for number in range(row.accelerators)}
+    monkeypatch.setattr(placement, "available", lambda: sorted(names))
+    found = placement.place("", "", row.batch_size)
+    assert {*found.training, *found.inference} == names
+    assert row.batch_size % len(found.training) == 0
+    assert len(found.training) == (row.training_accelerators or len(found.training))
+    assert found.is_shared == (row.accelerators == 1)

@@ -21,7 +21,9 @@ def train(house, logdir, frames, *args):
 
 
 @pytest.mark.parametrize("name", mostly_long(["lr[1]", "a b*ü?/", "./x/../back\\slash"], ["a b*ü?/"]))
-def test_every_command_takes_any_name(house, name):
+def test_every_command_takes_any_name(house, monkeypatch, name):
+    """Also the home directory's: a shell leaves the tilde as it is after `--logdir=`."""
+    monkeypatch.setenv("HOME", str(house.path))
     (house.path / "x").mkdir()
     succeeds(train(house, name, 1500))
     assert "Resuming from" in succeeds(train(house, name, 3000))
@@ -29,7 +31,8 @@ def test_every_command_takes_any_name(house, name):
     succeeds(house.start("plot", name, "--output=[x]*.png"))
     assert (house.path / "[x]*.png").is_file()
     assert "periods" in succeeds(house.start("doctor", name))
-    succeeds(train(house, "other", 500, f"--init_checkpoint={name}"))
+    succeeds(train(house, "~/other", 500, f"--init_checkpoint={name}"))
+    assert (house.path / "other" / "run.json").is_file() and not (house.path / "~").exists()
     (house.path / "link").symlink_to(house.path / name, target_is_directory=True)
     assert "Resuming from" in succeeds(train(house, "link", 4000))
     assert "mean return" in succeeds(
@@ -45,12 +48,3 @@ def test_a_sweep_takes_any_name(house):
     succeeds(house.start(*args, "--total_environment_frames=1500"))
     assert (house.path / "all [of] them" / "sorted.png").is_file()
     succeeds(house.start(*args, "--total_environment_frames=1500"))
-
-
-def test_a_tilde_is_the_home_directory(house, monkeypatch):
-    """A shell leaves it as it is after `--logdir=`."""
-    monkeypatch.setenv("HOME", str(house.path / "home"))
-    succeeds(train(house, "~/run", 1500))
-    assert (house.path / "home" / "run" / "run.json").is_file()
-    assert not (house.path / "~").exists()
-    assert "mean return" in succeeds(house.start("evaluate", "--logdir=~/run", "--episodes=3"))

@@ -53,17 +53,10 @@ def test_a_catch_run_is_evaluated(house, run):
     assert_refused(house, *args, words="best.gif already exists; add --overwrite")
     assert_refused(house, *args[:3], words="result.json already exists; add --overwrite")
     assert output.read_bytes() == content
-    again = evaluate(house, *args[:3], "--overwrite", "--greedy", "--num_envs=3")
+    again = evaluate(house, *args[:3], "--overwrite", "--greedy", "--num_envs=3", "--checkpoint=best")
     assert again.end() == 0, again.output
-    assert json.loads(output.read_text())["policy"] == "greedy"
-
-
-def test_the_best_checkpoint_can_be_evaluated(house, run):
-    process = evaluate(
-        house, f"--logdir={run}", "--checkpoint=best", "--episodes=3", f"--output={house.path}/b.json"
-    )
-    assert process.end() == 0, process.output
-    assert "checkpoints/best/ckpt-" in json.loads((house.path / "b.json").read_text())["checkpoint"]
+    result = json.loads(output.read_text())
+    assert result["policy"] == "greedy" and "checkpoints/best/ckpt-" in result["checkpoint"]
 
 
 def test_all_checkpoints_that_were_kept_are_evaluated_once(house, run):
@@ -101,29 +94,21 @@ def test_all_checkpoints_that_were_kept_are_evaluated_once(house, run):
     assert "No episode ended within --max_agent_steps=3" in process.output
 
 
-def test_bad_use_is_one_sentence_and_touches_nothing(house, run):
-    assert_refused(house, words="No run is given; add its directory")
-    assert_refused(
-        house, f"--logdir={house.path}", words="contains no run.json, so it is not a run directory"
-    )
-    assert_refused(
-        house, f"--logdir={run}", "--episodes=0", words="--episodes=0 is too low; it must be at least 1"
-    )
-    assert_refused(house, f"--logdir={run}", "--record=x.avi", words="its name must end in .mp4 or .gif")
-    assert_refused(
-        house, f"--logdir={run}", "--checkpoint=ckpt-x", words="--checkpoint=ckpt-x is not a checkpoint"
-    )
-    assert_refused(
-        house, f"--logdir={run}", "--output=/proc/x/y.json", words="/proc/x/y.json cannot be written"
-    )
+BAD_USE = {
+    "No run is given; add its directory": [],
+    "contains no run.json, so it is not a run directory": ["--logdir={house}"],
+    "has no last checkpoint yet; wait until the run has saved one": ["--logdir={house}/copy"],
+    "--episodes=0 is too low; it must be at least 1": ["--logdir={run}", "--episodes=0"],
+    "its name must end in .mp4 or .gif": ["--logdir={run}", "--record=x.avi"],
+    "--checkpoint=ckpt-x is not a checkpoint": ["--logdir={run}", "--checkpoint=ckpt-x"],
+    "/proc/x/y.json cannot be written": ["--logdir={run}", "--output=/proc/x/y.json"],
+}
 
 
-def test_a_run_without_checkpoints_says_to_wait(house, run):
-    copy = house.path / "copy"
-    shutil.copytree(run, copy, ignore=shutil.ignore_patterns("checkpoints"))
-    assert_refused(
-        house, f"--logdir={copy}", words="has no last checkpoint yet; wait until the run has saved one"
-    )
+@pytest.mark.parametrize(("words", "args"), BAD_USE.items())
+def test_bad_use_is_one_sentence_and_touches_nothing(house, run, words, args):
+    shutil.copytree(run, house.path / "copy", ignore=shutil.ignore_patterns("checkpoints"))
+    assert_refused(house, *(arg.format(house=house.path, run=run) for arg in args), words=words)
 
 
 def test_a_checkpoint_of_another_configuration_names_what_differs(house, run):

@@ -14,7 +14,6 @@ pytestmark = pytest.mark.slow
 EPISODES = 30
 OK = ""  # No error is printed.
 FAILED = "seed_rl: error: Environment "
-NO_VIDEO = "seed_rl: error: There is no video: The environment cannot be rendered as pictures (render() "
 # Fault, more flags, the exit code, how the error begins, and whether there is a picture of gameplay.
 FAULTS = {
     "nothing": ("", ["--record", f"--seed={2**63}"], 0, OK, True),
@@ -22,16 +21,28 @@ FAULTS = {
     "steps, for good": ("step exit 81", ["--max_environment_failures=1"], 1, FAILED, False),
     "render": ("render raise", [], 0, OK, False),
 }
-# Fault before an episode has ended, the exit code, and the sentence.
+# Fault before an episode has ended, more flags, the exit code, and the sentence.
 AT_THE_START = {
     "make": (
         "make raise",
+        [],
         2,
         r"Environment 0 failed: make\(\) raised OSError: the engine\\nis gone \(.*_fails\); .*",
     ),
-    "make exits": ("make exit", 2, r"Environment 0 failed: make\(\) raised SystemExit: 3 \(.*_fails\); .*"),
-    "reset": ("reset nothing 6", 1, r"Environment \d failed: reset\(\) returned .*"),
-    "step": ("step nan", 1, r"Environment 0 failed in episode 4 at agent step 1: step\(\) returned .*"),
+    "make exits": (
+        "make exit",
+        [],
+        2,
+        r"Environment 0 failed: make\(\) raised SystemExit: 3 \(.*_fails\); .*",
+    ),
+    "reset": ("reset nothing 6", [], 1, r"Environment \d failed: reset\(\) returned .*"),
+    "step": ("step nan", [], 1, r"Environment 0 failed in episode 4 at agent step 1: step\(\) returned .*"),
+    "video": (
+        "render raise",
+        ["--record"],
+        2,
+        r"There is no video: The environment cannot be rendered as pictures \(render\(\) .*",
+    ),
 }
 
 
@@ -82,27 +93,20 @@ def test_the_report_survives(trained, tmp_path, monkeypatch, fault, flags, code,
     assert list((trained.logdir / "tensorboard" / "evaluation").iterdir())
 
 
-def test_a_video_that_cannot_be_is_refused_before_episodes_are_played(trained, tmp_path, monkeypatch):
-    pytest.importorskip("imageio")
-    monkeypatch.setenv(fragile.FAULT, "render raise")
+@pytest.mark.parametrize(("fault", "flags", "code", "sentence"), AT_THE_START.values(), ids=AT_THE_START)
+def test_what_never_works_is_one_sentence(trained, tmp_path, monkeypatch, fault, flags, code, sentence):
+    monkeypatch.setenv(fragile.FAULT, fault)
     monkeypatch.setenv(fragile.ENDED, str(tmp_path / "ended"))
     output, video = tmp_path / "result.json", tmp_path / "video.gif"
-    args = (f"--logdir={trained.logdir}", "--episodes=3", f"--output={output}", f"--record={video}")
-    process = evaluate(trained, *args)
-    assert process.end() == 2, process.output
-    assert process.last_line.startswith(NO_VIDEO)
-    assert not any(path.exists() for path in (output, video, tmp_path / "ended"))
-
-
-@pytest.mark.parametrize(("fault", "code", "sentence"), AT_THE_START.values(), ids=AT_THE_START.keys())
-def test_what_never_works_is_one_sentence(trained, tmp_path, monkeypatch, fault, code, sentence):
-    monkeypatch.setenv(fragile.FAULT, fault)
-    output = tmp_path / "result.json"
-    process = evaluate(trained, f"--logdir={trained.logdir}", "--num_envs=3", f"--output={output}")
+    if flags:
+        pytest.importorskip("imageio")
+        flags = [f"--record={video}"]
+    process = evaluate(trained, f"--logdir={trained.logdir}", "--num_envs=3", f"--output={output}", *flags)
     assert process.end() == code, process.output
     assert f"{ROOT}/seed_rl/" not in process.output  # Only the environment's own frames may be there.
     assert re.fullmatch(f"seed_rl: error: {sentence}", process.last_line)
-    assert not output.exists()
+    assert not any(path.exists() for path in (output, video))
+    assert not flags or not (tmp_path / "ended").exists()
 
 
 def test_a_report_that_tensorboard_cannot_show_is_printed_and_written(trained, tmp_path):

@@ -131,6 +131,10 @@ def test_actors_are_soon_in_while_no_gateway_works(house, ports, ended):
         stopping.set()
         if ending:
             ending.join()
+    left = learner.children()
+    learner.signal(signal.SIGKILL)
+    learner.end()
+    house.wait_until_gone(left)
 
 
 @needs_linux
@@ -156,16 +160,6 @@ def test_a_complete_run_ends_actors_at_gateways_with_0_and_writes_its_token_nowh
     written = [path for path in house.path.rglob("*") if path.is_file() and path.name != "token"]
     assert len(written) > 8
     assert [path for path in written if TOKEN.encode() in path.read_bytes()] == []
-
-
-@needs_linux
-@pytest.mark.slow
-def test_gateways_end_with_a_learner_that_is_killed(house, ports):
-    learner = start_learner(house)
-    gateways = [gateway(learner, port) for port in ports[1:]]
-    learner.signal(signal.SIGKILL)
-    learner.end()
-    house.wait_until(lambda: not any(process.is_running() for process in gateways), "the gateways' end")
 
 
 @needs_linux

@@ -58,7 +58,10 @@ def test_two_hosts_train_as_one_and_one_resumes_their_run(hosts, monkeypatch):
         frames = f"--total_environment_frames={6_000 * (run + 1)}"
         if run == 0:
             # One with all environments of each host: no host can train without its own.
-            learners, actors = hosts.learners(frames), hosts.actors("--env_batch_size=8", count=2)
+            learners = hosts.learners(frames)
+            learners[0].wait_for("Waiting for actors")
+            check_ports(learners)
+            actors = hosts.actors("--env_batch_size=8", count=2)
         else:
             learners, actors = [house.learner(frames)], [house.only_actor()]
         assert [learner.end() for learner in learners] == [0] * len(learners), learners[0].output
@@ -71,41 +74,37 @@ def test_two_hosts_train_as_one_and_one_resumes_their_run(hosts, monkeypatch):
     assert learners[0].output.count("Training is complete") == 1
 
 
+LOST = "seed_rl: error: {} is lost: its connection ended."
+# The signal, the host that gets it, and the exit codes and last words of both; None: not looked at.
+SIGNALS = {
+    "stops all": ("SIGTERM", 1, 143, 143, "Stopped with a checkpoint"),
+    "stops all, without actors": ("SIGTERM", 0, 143, 143, "Stopped with a checkpoint"),
+    "kills the first": ("SIGKILL", 0, -9, 1, LOST),
+    "kills the second": ("SIGKILL", 1, -9, 1, LOST),
+    "freezes": ("SIGSTOP", 1, None, 1, "{}"),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("signalled", [0, 1])
-def test_a_signal_to_one_host_stops_all_with_a_checkpoint(hosts, signalled):
-    """Also if they have no batch, because they have no actors any more."""
-    learners, actors = hosts.training()
-    for actor in actors if signalled == 0 else ():
+@pytest.mark.parametrize(("number", "index", "code", "of_other", "words"), SIGNALS.values(), ids=SIGNALS)
+def test_a_signal_to_one_host_ends_all(hosts, number, index, code, of_other, words):
+    """Also if there is no batch, because there are no actors any more."""
+    learners, actors = hosts.training(*["--host_timeout_secs=20"] * (number == "SIGSTOP"))
+    for actor in actors if (number, index) == ("SIGTERM", 0) else ():
         actor.kill()
-    learners[signalled].signal(signal.SIGTERM)
-    assert [learner.end() for learner in learners] == [143, 143]
-    assert "Stopped with a checkpoint" in learners[0].last_line
-    assert list((hosts.house.logdir / "checkpoints").glob("*.index"))
+    learners[index].signal(signal.Signals[number])
+    other = learners[1 - index]
+    assert other.end(seconds=60) == of_other
+    assert words.format(hosts.name(index)) in learners[0 if code == of_other else 1 - index].last_line
+    assert code is None or learners[index].end() == code
+    assert code != 143 or list((hosts.house.logdir / "checkpoints").glob("*.index"))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("killed", [0, 1])
-def test_a_lost_host_ends_the_other_with_its_name(hosts, killed):
-    learners, _ = hosts.training()
-    learners[killed].signal(signal.SIGKILL)
-    other = learners[1 - killed]
-    assert other.end(seconds=60) == 1
-    assert other.last_line == f"seed_rl: error: {hosts.name(killed)} is lost: its connection ended."
+def check_ports(learners):
+    """No other machine reaches a port of these.
 
-
-@pytest.mark.slow
-def test_a_frozen_host_ends_the_other_in_time(hosts):
-    learners, _ = hosts.training("--host_timeout_secs=20")
-    learners[1].signal(signal.SIGSTOP)
-    assert learners[0].end(seconds=60) == 1
-    assert hosts.name(1) in learners[0].last_line
-
-
-@pytest.mark.slow
-def test_no_other_machine_reaches_a_port_of_the_hosts(hosts):
-    """TensorFlow's is on all interfaces, so this tries it at an address that other machines could use."""
-    learners, _ = hosts.training()
+    TensorFlow's is on all interfaces, so this tries it at an address that other machines could use.
+    """
     opened = [
         c.laddr
         for learner in learners

@@ -33,46 +33,23 @@ gymnasium.register("Hanging-v0", Hanging)
 """
 
 
-def start_ignoring(house, module, *args):
-    return house.start(module, "seed_rl", module, *args, code=IGNORING_SIGINT)
-
-
-def test_learner_and_actor_that_ignored_sigint_end_at_it(house):
-    learner = start_ignoring(house, "learner", *house.learner_args())
-    actor = start_ignoring(house, "actor", *house.actor_args())
-    house.wait_for_metrics(lambda line: line["updates"] > 0, learner)
-    actor.signal(signal.SIGINT)
-    assert actor.end() == 128 + signal.SIGINT
-    assert "Traceback" not in actor.output
-    learner.signal(signal.SIGINT)
-    assert learner.end() == 130, learner.output
-    assert "Stopped with a checkpoint" in learner.last_line
-
-
-def test_a_local_run_that_ignored_sigint_ends_at_it(house):
-    run = start_ignoring(
-        house, "train", "catch", "vtrace", "2", "4", *house.small, f"--logdir={house.logdir}"
-    )
-    house.wait_for_metrics(lambda line: line["updates"] > 0, run)
-    run.signal(signal.SIGINT)
-    assert run.end() == 130, run.output
-    assert run.last_line == "seed_rl: stopped; the same command resumes it."
-
-
-def test_learner_actor_and_gateway_end_at_sighup_as_at_sigterm(house):
+@pytest.mark.parametrize(
+    ("code", "number"),
+    [(IGNORING_SIGINT, signal.SIGINT), (IN_A_TERMINAL, signal.SIGHUP)],
+    ids=["SIGINT", "SIGHUP"],
+)
+def test_learner_actor_and_gateway_end_at_a_signal_however_they_were_started(house, code, number):
     def start(module, *args):
-        return house.start(module, "seed_rl", module, *args, code=IN_A_TERMINAL)
+        return house.start(module, "seed_rl", module, *args, code=code)
 
     learner = start("learner", *house.learner_args())
-    actor = start("actor", *house.actor_args())
-    for _ in range(1, 4):
-        house.actor()
+    actors = [start("actor", *house.actor_args()) for _ in range(4)]
     gateway = start("gateway", f"--server_address=unix:{house.path}/g", f"--learner_address={house.address}")
     house.wait_for_metrics(lambda line: line["updates"] > 0, learner)
     house.wait_until((house.path / "g").exists, lambda: f"the gateway: {gateway.output}")
-    for process in (gateway, actor, learner):
-        process.signal(signal.SIGHUP)
-        assert process.end() == 129, process.output
+    for process in (gateway, actors[0], learner):
+        process.signal(number)
+        assert process.end() == 128 + number, process.output
         assert "Traceback" not in process.output
     assert "Stopped with a checkpoint" in learner.last_line
 

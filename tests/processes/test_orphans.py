@@ -130,5 +130,6 @@ def test_a_learner_that_is_killed_takes_its_environment_along(start):
     run = start("train")
     run.process.child("learner").kill()
     assert run.process.end() == 137
+    assert run.process.last_line == "seed_rl: the learner was ended by SIGKILL."
     run.wait_until_gone(run.simulators())
     assert list(run.temporary.iterdir()) == []

@@ -216,6 +216,7 @@ def test_a_step_is_acted_on_once_though_the_connection_was_lost(house, kind):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: a mutex may be made of zeros there")
+@pytest.mark.parametrize("unrolls", ["memory"], indirect=True)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_actor_whose_environment_hangs_ends_at_a_signal(house, unrolls, number):
     (house.path / "counting.py").write_text(HANGING)
@@ -224,42 +225,6 @@ def test_an_actor_whose_environment_hangs_ends_at_a_signal(house, unrolls, numbe
     actor.signal(number)
     assert actor.end() == 128 + number
     assert actor.last_line.startswith("seed_rl: the actor did not stop within 4 s after the signal")
-
-
-def test_two_actors_then_six_then_three(house, unrolls):
-    (house.path / "counting.py").write_text(COUNTING)
-
-    def wait_for(num_actors):
-        """Until so many environments are playing: each has completed unrolls from here on."""
-        seen = len(unrolls)
-
-        def players():
-            counts = collections.Counter(unroll.env.observation[0, 0] for unroll in unrolls[seen:])
-            return {name for name, count in counts.items() if count > 2}
-
-        def enough():
-            return len(players()) == num_actors * ENVS_PER_ACTOR
-
-        house.wait_until(enough, lambda: f"{num_actors} actors; playing are the environments {players()}")
-        return players()
-
-    actors = [start_counting(house) for _ in range(2)]
-    wait_for(2)
-    actors += [start_counting(house) for _ in range(4)]
-    six = wait_for(6)
-    one_too_many = start_counting(house)
-    one_too_many.wait_for("All 12 environments of the learner are taken")
-    for actor, number in zip(
-        actors[:4], (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGINT), strict=True
-    ):
-        actor.signal(number)
-        actor.end()
-    three = wait_for(3)  # two of the six and the one that waited
-    assert len(three & six) == 2 * ENVS_PER_ACTOR
-    assert {unroll.env_id for unroll in unrolls} == set(range(NUM_ENVS))
-    for unroll in unrolls:
-        check(unroll)
-    assert all(actor.running for actor in (*actors[4:], one_too_many))
 
 
 def test_actors_that_freeze_and_die_at_any_moment_harm_nobody(house, unrolls):
@@ -292,8 +257,20 @@ def test_actors_that_freeze_and_die_at_any_moment_harm_nobody(house, unrolls):
         victims[victims.index(doomed)] = start_counting(house)
         for actor in victims:
             wait_for(actor, rng.randint(1, 3))
+    more = [start_counting(house) for _ in range(3)]
+    for actor in (steady, *more):
+        wait_for(actor)
+    one_too_many = start_counting(house)
+    one_too_many.wait_for("All 12 environments of the learner are taken")
+    for actor, number in zip(
+        (*more[:2], victims[0]), (signal.SIGTERM, signal.SIGINT, signal.SIGKILL), strict=True
+    ):
+        actor.signal(number)
+        actor.end()
+    wait_for(one_too_many)
     wait_for(steady)
-    assert steady.running
+    assert {unroll.env_id for unroll in unrolls} == set(range(NUM_ENVS))
+    assert all(actor.running for actor in (steady, victims[1], more[2], one_too_many))
     for unroll in unrolls:
         check(unroll)
 

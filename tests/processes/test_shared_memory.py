@@ -79,13 +79,3 @@ def test_two_inference_devices_and_two_threads_each(house):
     assert house.shares_memory(across)
     learner.signal(signal.SIGTERM)
     assert learner.end() == 143
-
-
-def test_the_launchers_actors_use_it(house):
-    run = house.start(
-        "train", "catch", "vtrace", f"--logdir={house.logdir}", "--total_environment_frames=40000"
-    )
-    actor = run.child("actor")
-    house.wait_until(lambda: house.shares_memory(actor), lambda: f"an actor that shares memory: {run.output}")
-    assert run.end() == 0, run.output
-    assert "Steps are sent as messages" not in run.output

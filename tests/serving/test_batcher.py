@@ -4,16 +4,42 @@ test_batcher_machine.py has what a batch consists of, and when it is due.
 """
 
 import concurrent.futures
+import contextlib
+import queue
 import threading
 
 import pytest
 
 from seed_rl.serving.batcher import Batcher
-from tests.serving.wake_ups import WakeUps
 
 DEADLINE_SECS = 20.0
 FOREVER = 1000.0  # A time-out that no test reaches.
 SHORT = 0.05
+
+
+class WakeUps:
+    """Wake-ups that a test sends: the thread that waits for them then submits the requests itself."""
+
+    def __init__(self):
+        self.batcher = None
+        self.waiting = []  # Those who have waited here, in order.
+        self.here = threading.Semaphore(0)  # Released whenever somebody begins to wait.
+        self._wakes = queue.SimpleQueue()
+
+    def wait(self, timeout_secs):
+        self.waiting.append(threading.get_ident())
+        self.here.release()
+        with contextlib.suppress(queue.Empty):
+            self.batcher.submit_all(self._wakes.get(timeout=timeout_secs))
+
+    def wake(self):
+        self._wakes.put([])
+
+    def send(self, *requests):
+        self._wakes.put(requests)
+
+    def wait_until_somebody_waits(self):
+        assert self.here.acquire(timeout=DEADLINE_SECS)
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "wake-ups"])

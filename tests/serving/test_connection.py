@@ -31,6 +31,8 @@ from tests.serving.harness import DEADLINE_SECS, MAX_GROUP, NUM_ENVS
 JOINS = {
     "another version": ({"protocol_version": 2}, "FAILED_PRECONDITION", "and this actor version 2: install"),
     "no version": ({"protocol_version": 0}, "FAILED_PRECONDITION", "version 0"),
+    "a task below -1": ({"task": -2}, "INVALID_ARGUMENT", "Join.task must be -1 to"),
+    "redirects below 0": ({"redirects": -1}, "INVALID_ARGUMENT", "Join.redirects must be 0 to"),
     "no groups": ({"num_groups": 0}, "INVALID_ARGUMENT", "Join.num_groups must be 1 to 2147483647, not 0."),
     "fewer than no groups": ({"num_groups": -2}, "INVALID_ARGUMENT", "not -2."),
     "no environments": ({"num_envs": 0}, "INVALID_ARGUMENT", "Join.num_envs must be 1 to"),
@@ -73,15 +75,17 @@ def test_all_connections_end_with_the_server_and_later_ones_too(reason, expected
     assert Process(connections, process_id=3).refusal() == expected
 
 
-@pytest.mark.parametrize("applied", [[], [0], [0, 0, 0]])
-def test_a_ready_needs_a_number_for_each_group(applied):
-    with pytest.raises(Refusal, match="A Ready of 2 groups needs as many numbers"):
-        Process(make_connections([Batcher()]), num_groups=2).get_ready(applied)
-
-
-def test_a_ready_for_memory_that_is_not_there_is_refused():
-    with pytest.raises(Refusal, match="shared memory has ended; connect again"):
-        Process(make_connections([Batcher()])).get_ready(shares_memory=True)
+@pytest.mark.parametrize(
+    ("applied", "shares_memory", "words"),
+    [
+        *((applied, False, "A Ready of 2 groups needs as many numbers") for applied in ([], [0], [0, 0, 0])),
+        ([0, 2**64 - 1], False, "Ready.applied must be 0 to 1000000000000000, not 18446744073709551615."),
+        ([0, 0], True, "shared memory has ended; connect again"),
+    ],
+)
+def test_a_ready_that_does_not_fit_is_refused(applied, shares_memory, words):
+    with pytest.raises(Refusal, match=words):
+        Process(make_connections([Batcher()]), num_groups=2).get_ready(applied, shares_memory=shares_memory)
 
 
 def episode(env=0, episode_return=1.0, agent_steps=10):
@@ -372,19 +376,21 @@ def test_of_too_many_silent_streams_the_oldest_ends(open_harness):
     assert polite.call.is_active()
 
 
-def test_a_connection_without_a_word_is_closed(open_harness, connect):
-    harness = open_harness(handshake_secs=0.2)
-    closed([connect()])
-    assert harness.join().ask(1, 2) == [1, 2]
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 
 
-def test_a_connection_without_calls_is_closed_and_one_with_a_stream_is_not(open_harness, connect):
-    polite = open_harness(idle_secs=0.2).player()
+@pytest.mark.parametrize(("limit", "said"), [("handshake_secs", b""), ("idle_secs", PREFACE)])
+def test_a_connection_without_calls_is_closed_and_one_with_a_stream_is_not(
+    open_harness, connect, limit, said
+):
+    harness = open_harness(**{limit: 0.2})
+    polite = harness.player()
     polite.welcome()
     idle = connect()
-    idle.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+    idle.sendall(said)
     closed([idle])
     assert polite.call.is_active()
+    assert harness.join(process_id=2).ask(1, 2) == [1, 2]
 
 
 def test_silent_connections_leave_the_learner_file_descriptors(open_harness, connect, monkeypatch):

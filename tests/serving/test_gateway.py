@@ -37,7 +37,7 @@ def test_one_message_may_have_the_steps_of_several_groups(harness):
     assert [player.answer(0), player.answer(1)] == [[0, 0]] * 2
 
 
-def test_without_memory_actors_are_told_to_come_back(harness, monkeypatch):
+def test_without_memory_or_a_learner_actors_are_told_to_come_back(harness, monkeypatch, tmp_path):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
@@ -49,9 +49,6 @@ def test_without_memory_actors_are_told_to_come_back(harness, monkeypatch):
     )
     monkeypatch.undo()
     assert harness.join().ask(1, 2) == [1, 2]
-
-
-def test_without_a_learner_actors_are_told_to_come_back(harness, tmp_path):
     harness.address, _ = open_gateway(f"unix:{tmp_path}/nobody", harness._stack)
     assert harness.player().status()[0] == "UNAVAILABLE"
 

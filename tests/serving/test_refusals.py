@@ -22,8 +22,11 @@ def lines(capfd, seen):
 def test_each_refusal_is_a_line_with_its_reason_and_a_count(harness, capfd):
     assert harness.player(protocol_version=3).status()[0] == "FAILED_PRECONDITION"
     player = harness.join()
-    player.close()  # This is no refusal.
+    player.close()  # This is no refusal,
     wait_until(lambda: not harness.server._connections._connections, "the end", DEADLINE_SECS)
+    player = harness.join()
+    harness.server.stop("The learner was stopped.")  # nor is the end of training.
+    assert player.status()[0] == "UNAVAILABLE"
     found = lines(capfd, [])
     assert len(found) == (2 if harness._way == "gateway" else 1)  # The learner's line, and the gateway's.
     assert all("FAILED_PRECONDITION" in line and "actor version 3: install" in line for line in found)
@@ -39,14 +42,6 @@ def test_more_than_some_lines_a_minute_are_one_with_their_number(open_harness, c
     found = lines(capfd, seen)
     assert sum(line.startswith("refused the actor at unix:") for line in found) in (10, 13)
     assert len(harness.refused) == 13
-
-
-def test_the_end_of_training_is_no_refusal(open_harness, capfd):
-    harness = open_harness("messages")
-    player = harness.join()
-    harness.server.stop("The learner was stopped.")
-    assert player.status()[0] == "UNAVAILABLE"
-    assert (lines(capfd, []), harness.refused) == ([], [])
 
 
 def raising(error, which):

@@ -37,17 +37,6 @@ def test_the_welcome_says_what_to_play(harness):
     assert [list(array.shape) for array in (*welcome.observation, welcome.action)] == [[2], []]
 
 
-def test_groups_get_their_own_actions(harness):
-    one, other = harness.join(num_envs=4, num_groups=2), harness.join(num_envs=4, process_id=2)
-    one.send(3, 4, group=1)
-    one.send(1, 2, group=0)
-    other.send(5, 6, 7, 8)
-    assert [one.answer(0), one.answer(1), other.answer()] == [[1, 2], [3, 4], [5, 6, 7, 8]]
-    assert one.ask(8, 9, group=1, done=False) == [8, 9]
-    assert [list(task.envs) for task in harness.tasks] == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    assert [r.group.env_ids.tolist() for r in harness.requests][-1] == [2, 3]
-
-
 def test_episodes_are_handed_on_once_they_are_answered(harness):
     player = harness.join(num_envs=4, num_groups=2, task=1)
     harness.answering.clear()
@@ -136,18 +125,6 @@ def test_a_process_that_goes_frees_its_environments(harness):
     assert second.ask(1, 2, done=False) is None
     assert "must be a reset: set done" in second.status()[1]
     assert wait_for_task(harness, process_id=2).ask(1, 2) == [1, 2]
-
-
-def test_a_process_that_vanishes_in_mid_batch_harms_nobody(harness):
-    good, bad = harness.join(), harness.join(process_id=2)
-    assert [good.ask(1, 2), bad.ask(1, 2)] == [[1, 2], [1, 2]]
-    harness.answering.clear()
-    bad.send(3, 4, done=False)
-    good.send(5, 6, done=False)
-    bad.close()
-    harness.answering.set()
-    assert good.answer() == [5, 6]
-    assert wait_for_task(harness, process_id=3, task=1).ask(7, 8) == [7, 8]
 
 
 @pytest.mark.parametrize("reason", ["", "The learner was stopped."])

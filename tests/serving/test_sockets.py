@@ -85,15 +85,6 @@ def test_a_listener_that_knows_of_no_lock_keeps_its_socket(tmp_path, addresses):
     assert [path.name for path in tmp_path.iterdir()] == ["s"]
 
 
-def test_a_socket_that_a_killed_learner_left_is_replaced(tmp_path, addresses):
-    listen(tmp_path / "s").close()
-    (tmp_path / "s.lock").touch()
-    server = serve(addresses["path"])
-    assert answers(addresses["path"])
-    server.stop()
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_file_that_is_no_socket_is_kept(tmp_path):
     (tmp_path / "file").write_text("precious")
     with pytest.raises(AddressError, match="exists and is not a socket"):

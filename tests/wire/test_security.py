@@ -87,11 +87,8 @@ def task_of(address, config, environment=(), seconds=DEADLINE_SECS):
     return join(address, load_security(config, dict(environment)), seconds).task
 
 
-def test_tls_and_a_token(serve, files):
+def test_tls_and_a_token_of_a_file_or_of_the_environment(serve, files):
     assert task_of(serve(learner_config(files)), actor_config(files)) == 0
-
-
-def test_the_token_may_come_from_the_environment(serve, files):
     variables = {"SEED_RL_TOKEN": TOKEN}
     address = serve(learner_config(files, token_file=None), variables)
     assert task_of(address, actor_config(files, token_file=None), variables) == 0
@@ -194,20 +191,6 @@ def test_bad_tokens_are_refused_and_not_repeated(tmp_path, token):
     assert not token or token not in str(caught.value)
 
 
-def test_bad_files_are_named(files, tmp_path):
-    with pytest.raises(ValueError, match=r"--tls_authority=/no/ca.pem cannot be read: No such file"):
-        load_security(actor_config(files, tls_authority="/no/ca.pem"), {})
-    with pytest.raises(ValueError, match="belong together"):
-        SecurityConfig(tls_key="key.pem")
-    (tmp_path / "empty.pem").write_text("nothing")
-    with pytest.raises(ValueError, match=r"--tls_certificate=.*empty.pem .* PEM"):
-        load_security(learner_config(files, tls_certificate=f"{tmp_path}/empty.pem"), {})
-    with pytest.raises(ValueError, match=r"--tls_certificate=.*actor.pem .* --tls_key"):
-        load_security(learner_config(files, tls_certificate=f"{files}/actor.pem"), {})
-    with pytest.raises(ValueError, match=r"--tls_authority=.*empty.pem .* PEM"):
-        load_security(actor_config(files, tls_authority=f"{tmp_path}/empty.pem"), {})
-
-
 PEM = {"tls_certificate": "learner.pem", "tls_key": "learner.key", "tls_authority": "ca.pem"}
 FLAGS = [*PEM, "token_file"]
 # Contents that no file of these may have: what they are made of, given the right one.
@@ -215,14 +198,11 @@ BAD_CONTENTS = {
     "empty": lambda right: b"",
     "blank": lambda right: b" \r\n\t\n",
     "only comments": lambda right: b"# The certificate of the learner\n# goes here\n",
-    "half": lambda right: right[: len(right) // 2],
-    "all but the last line": lambda right: b"\n".join(right.strip().split(b"\n")[:-1]),
     "all but the first line": lambda right: b"\n".join(right.split(b"\n")[1:]),
     "zeros": lambda right: bytes(len(right)),
     "UTF-16": lambda right: right.decode().encode("utf-16"),
     "another kind": lambda right: b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n",
 }
-PARTS = ("half", "all but the last line", "all but the first line")  # Part of a token is another token.
 GOOD_CONTENTS = {
     "CRLF": lambda right: right.replace(b"\n", b"\r\n"),
     "BOM": lambda right: b"\xef\xbb\xbf" + right,
@@ -283,7 +263,8 @@ def assert_refused(config, environment, name):
 
 @pytest.mark.parametrize(
     ("kind", "flag"),
-    [(kind, flag) for kind in BAD_CONTENTS for flag in (PEM if kind in PARTS else FLAGS)],
+    # Part of a token is another token.
+    [(kind, flag) for kind in BAD_CONTENTS for flag in (PEM if "all but" in kind else FLAGS)],
 )
 def test_bad_contents_are_refused_in_one_sentence_that_names_the_file(files, tmp_path, kind, flag):
     bad = BAD_CONTENTS[kind](content(files, flag))
@@ -330,9 +311,11 @@ def test_what_editors_add_to_files_does_no_harm(serve, files, tmp_path, kind):
 
 
 @pytest.mark.parametrize("lacking", ["tls_certificate", "tls_key"])
-def test_half_of_a_certificate_and_its_key_in_variables_is_refused(files, lacking):
+def test_half_of_a_certificate_and_its_key_is_refused(files, lacking):
     variables = {PEM_VARIABLES[f]: content(files, f).decode() for f in PEM if f != lacking}
     assert_refused(SecurityConfig(), variables, "belong together; give both or neither")
+    with pytest.raises(ValueError, match="belong together"):
+        learner_config(files, **{lacking: None})
 
 
 @pytest.mark.parametrize("command", ["learner", "actor", "policy_actor", "gateway"])
