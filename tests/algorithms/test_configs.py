@@ -3,7 +3,7 @@
 import pytest
 
 from seed_rl.algorithms import registry
-from seed_rl.algorithms.dqn.dqn_config import DISTRIBUTIONS, EXPLORATIONS, DQNConfig
+from seed_rl.algorithms.dqn_config import DISTRIBUTIONS, EXPLORATIONS, DQNConfig
 from seed_rl.flags.definitions import define_options, read_options
 
 FULL_REPLAY = {"replay_buffer_size": 10, "replay_buffer_min_size": 11}
