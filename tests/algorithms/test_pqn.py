@@ -73,19 +73,6 @@ def test_epsilon_falls_over_a_part_of_the_run():
         np.testing.assert_allclose(algorithm.policy.epsilons(tf.range(3)), epsilon, rtol=1e-6)
 
 
-def test_it_explores_only_in_training():
-    algorithm = make(initial_epsilon=1.0)
-    state, env = (
-        algorithm.policy.initial_state(B),
-        tf.nest.map_structure(lambda x: x[0], rollout(algorithm).env),
-    )
-    act = [algorithm.policy.act, algorithm.policy.act_greedy]
-    arguments = tf.zeros([B], tf.int32), env, state, tf.range(B)
-    actions = [np.array([f(*arguments)[0].action for _ in range(40)]) for f in act]
-    assert len(np.unique(actions[0])) == 4
-    assert (actions[1] == actions[1][0]).all()
-
-
 @pytest.mark.parametrize("action", ACTIONS[1:])
 def test_other_actions_are_refused(action):
     with pytest.raises(ValueError, match="PQN needs one discrete action"):

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import scipy.special
 import scipy.stats
 import tensorflow as tf
 
@@ -66,15 +65,6 @@ def test_entropy_and_kl_are_means_of_log_probabilities(spec):
     np.testing.assert_allclose(distribution.entropy(p), -tf.reduce_mean(log_p), atol=0.02)
     np.testing.assert_allclose(distribution.kl(p, q), tf.reduce_mean(log_p - log_q), atol=0.02, rtol=0.02)
     np.testing.assert_allclose(distribution.kl(p, p), 0, atol=1e-6)
-
-
-def test_categorical_against_scipy():
-    distribution = distribution_for(DISCRETE)
-    logits = random_parameters(distribution, 7)
-    log_p = scipy.special.log_softmax(logits.numpy(), -1)
-    actions = np.array([0, 1, 2, 3, 4, 0, 1], np.int32)
-    np.testing.assert_allclose(distribution.log_prob(logits, actions), log_p[range(7), actions], rtol=1e-5)
-    np.testing.assert_array_equal(distribution.mode(logits), logits.numpy().argmax(-1))
 
 
 def test_product_of_categoricals_splits_its_logits_in_order():
