@@ -1,4 +1,4 @@
-"""Algorithms: the protocol, the registry, and one package per algorithm."""
+"""Algorithms: the protocol, the registry, and two modules per algorithm: NAME and NAME_config."""
 
 
 class AlgorithmError(ValueError):

@@ -6,6 +6,9 @@ import tensorflow as tf
 
 from seed_rl.types import AgentOutput, EnvOutput, Nest
 
+# Output `[B, ...]` and the next recurrent state, nest of `[B, ...]`.
+Acted = tuple[AgentOutput, Nest]
+
 
 class Policy(tf.Module, abc.ABC):
     """Policy: chooses actions.
@@ -19,9 +22,7 @@ class Policy(tf.Module, abc.ABC):
         """Recurrent state before the first step: nest of `[B, ...]`; an empty tuple if there is none."""
 
     @abc.abstractmethod
-    def act(
-        self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor
-    ) -> tuple[AgentOutput, Nest]:
+    def act(self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor) -> Acted:
         """Chooses actions.
 
         Args:
@@ -37,8 +38,6 @@ class Policy(tf.Module, abc.ABC):
           whose rows break these rules.
         """
 
-    def act_greedy(
-        self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor
-    ) -> tuple[AgentOutput, Nest]:
+    def act_greedy(self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor) -> Acted:
         """Takes the best actions, for evaluation; by default `act`, for policies that do not explore."""
         return self.act(prev_action, env, state, env_ids)

@@ -1,16 +1,23 @@
 """Parts of algorithms that learn Q-values: epsilon-greedy policies, and target networks."""
 
-import abc
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from seed_rl.algorithms.policy import Policy
+from seed_rl.algorithms.policy import Acted, Policy
 from seed_rl.networks.q_network import QNetwork
 from seed_rl.ops import draws
 from seed_rl.types import AgentOutput, EnvOutput, Nest
+
+
+class Step(NamedTuple):
+    """Arguments of networks for one step of each transition: arrays and nests of `[B, ...]`."""
+
+    prev_action: tf.Tensor
+    env: EnvOutput
+    state: Nest
 
 
 def training_epsilons(num_envs: int) -> np.ndarray:
@@ -48,57 +55,53 @@ def epsilon_greedy(q_values: tf.Tensor, epsilons: tf.Tensor, allowed: tf.Tensor 
 class EpsilonGreedyPolicy(Policy):
     """A policy for one discrete action.
 
-    `AgentOutput.info` holds `q_values` `[B, A]`, on the scale on which they are learned. The network and the
-    exploration, from which a subclass computes `epsilons`, belong to the algorithm.
+    `AgentOutput.info` holds `q_values` `[B, A]`, on the scale on which they are learned.
+
+    Attributes:
+      epsilons: from ids of environments int32 `[B]` to the probabilities of a random action, float32 `[B]`.
     """
 
-    def __init__(self, network: QNetwork, exploration: Any, action_dtype: str):
+    def __init__(
+        self,
+        network: QNetwork,
+        action_dtype: str,
+        epsilons: Callable[[tf.Tensor], tf.Tensor],
+        exploration: Any = None,
+    ):
+        """The network, and the variables in `exploration` that epsilons depend on, are the algorithm's."""
         super().__init__()
-        self._network, self._exploration, self._action_dtype = network, exploration, action_dtype
+        self._network, self._action_dtype = network, action_dtype
+        self.epsilons, self._exploration = epsilons, exploration
 
     def initial_state(self, batch_size: int | tf.Tensor) -> Nest:
         """The network's state; an empty tuple if it has none."""
         return self._network.trunk.initial_state(batch_size)
 
-    def values(
-        self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor | None
-    ) -> tuple[tf.Tensor, Nest]:
-        """Q-values float32 `[B, A]`, by default the network's only outputs, and the next state.
+    def values(self, features: tf.Tensor, env_ids: tf.Tensor | None) -> tf.Tensor:
+        """Q-values float32 `[B, A]`, by default the network's only outputs, from its features `[B, F]`.
 
-        The arguments are those of `Policy.act`. Without `env_ids`, there is no exploration.
+        Without `env_ids`, int32 `[B]`, there is no exploration.
         """
         del env_ids
-        features, state = self._network.features(prev_action, env, state)
-        return self._network.outputs(features)[..., 0], state
+        return self._network.outputs(features)[..., 0]
 
-    @abc.abstractmethod
-    def epsilons(self, env_ids: tf.Tensor) -> tf.Tensor:
-        """The probability of a random action in each environment, float32 `[B]`, by their ids int32 `[B]`."""
-
-    def act(
-        self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor
-    ) -> tuple[AgentOutput, Nest]:
+    def act(self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor) -> Acted:
         """Takes the best action or, with the environment's epsilon, a random one; see `Policy.act`."""
-        q_values, state = self._masked_values(prev_action, env, state, env_ids)
-        allowed = self._network.mask.of(env.observation)
-        return self._answer(epsilon_greedy(q_values, self.epsilons(env_ids), allowed), q_values), state
+        return self._act(prev_action, env, state, env_ids)
 
-    def act_greedy(
-        self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor
-    ) -> tuple[AgentOutput, Nest]:
+    def act_greedy(self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor) -> Acted:
         """Takes the best action; otherwise like `act`."""
-        del env_ids
-        q_values, state = self._masked_values(prev_action, env, state, None)
-        return self._answer(tf.argmax(q_values, -1), q_values), state
+        return self._act(prev_action, env, state, None)
 
-    def _masked_values(
-        self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor | None
-    ) -> tuple[tf.Tensor, Nest]:
-        q_values, state = self.values(prev_action, env, state, env_ids)
-        return self._network.mask.apply(q_values, env.observation), state
-
-    def _answer(self, action: tf.Tensor, q_values: tf.Tensor) -> AgentOutput:
-        return AgentOutput(tf.cast(action, self._action_dtype), {"q_values": q_values})
+    def _act(self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor | None) -> Acted:
+        features, state = self._network.features(prev_action, env, state)
+        q_values = self._network.mask.apply(self.values(features, env_ids), env.observation)
+        if env_ids is None:
+            action = tf.argmax(q_values, -1)
+        else:
+            allowed = self._network.mask.of(env.observation)
+            action = epsilon_greedy(q_values, self.epsilons(env_ids), allowed)
+        return AgentOutput(tf.cast(action, self._action_dtype), {"q_values": q_values}), state
 
 
 def copy_weights(online: Any, target: Any, rate: float = 1.0) -> None:

@@ -1,4 +1,4 @@
-"""Algorithms by name. To add one, write its package and list its class here. Imports no TensorFlow.
+"""Algorithms by name. To add one, write NAME.py and NAME_config.py, and list it here. Imports no TensorFlow.
 
 Another package can add one with an entry point in the group `seed_rl.algorithms`. The entry point has the
 algorithm's name and refers to an `AlgorithmEntry`: `sarsa = "their_package.entry:SARSA"`.
@@ -28,8 +28,8 @@ class AlgorithmEntry(NamedTuple):
 
 
 def _built_in(name: str, class_name: str) -> AlgorithmEntry:
-    package = f"seed_rl.algorithms.{name}"
-    return AlgorithmEntry(f"{package}.{name}_config:{class_name}Config", f"{package}.algorithm:{class_name}")
+    module = f"seed_rl.algorithms.{name}"
+    return AlgorithmEntry(f"{module}_config:{class_name}Config", f"{module}:{class_name}")
 
 
 _CLASSES = ("A2C", "APPO", "DQN", "PQN", "PPO", "R2D2", "SAC", "VTrace")

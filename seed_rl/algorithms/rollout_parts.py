@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from seed_rl.networks.trunk import Trunk
-from seed_rl.types import Sample
+from seed_rl.types import AgentOutput, Sample
 
 # As inference allows in an agent's answer: what is larger overflows in the gradient.
 _LARGEST_VALUE = 1e8
@@ -24,29 +24,36 @@ def last_step(trunk: Trunk, rollout: Sample) -> tuple[Any, ...]:
     return (*last, tf.nest.map_structure(lambda x: x[-1], states))
 
 
-def bootstrapped(value: tf.Tensor, truncated: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The value to bootstrap from `[B]`, and which transitions are experience `[T, B]` (see types.py).
+def bootstrapped(
+    values: tf.Tensor, last_value: tf.Tensor, truncated: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Values with that to bootstrap from, `[T + 1, B]`, and which transitions are experience `[T, B]`.
 
     The last step has not been acted on, so nothing has checked yet whether the network overflows there. If it
-    does, the last transition is left out. `value` `[B]` is that of the last step; `truncated` is `[T + 1,
-    B]`.
+    does, the last transition is left out. Values are `[T, B]`, that of the last step `[B]`, and `truncated`
+    (see types.py) is `[T + 1, B]`.
     """
-    is_good = tf.abs(value) < _LARGEST_VALUE  # False for NaN.
+    is_good = tf.abs(last_value) < _LARGEST_VALUE  # False for NaN.
     valid = tf.logical_not(truncated[:-1])
     valid = tf.concat([valid[:-1], (valid[-1] & is_good)[tf.newaxis]], 0)
-    return tf.where(is_good, value, 0.0), valid
+    return tf.concat([values, tf.where(is_good, last_value, 0.0)[tf.newaxis]], 0), valid
 
 
-def parts_of(trunk: Trunk, unrolls: Sample) -> Sample:
+def parts_of(trunk: Trunk, rollout: Sample, info: dict[str, tf.Tensor]) -> Sample:
     """Units that minibatches are drawn from: whole unrolls if the network is recurrent, else transitions.
 
-    From unrolls `[T, B, ...]`, without the last steps of a rollout, from which no transition starts, to the
-    same or to transitions `[1, T * B, ...]`, each with the state before it.
+    From a rollout `[T + 1, B, ...]`, whose last step is left out as no transition starts there, and `info`
+    `[T, B, ...]` on its transitions in place of that of acting, to `[T, B, ...]` or to transitions
+    `[1, T * B, ...]`, each with the state before it.
     """
+    actions = rollout.prev_action, rollout.env, rollout.agent.action
+    prev_action, env, action = tf.nest.map_structure(lambda x: x[:-1], actions)
+    unrolls = rollout._replace(prev_action=prev_action, env=env, agent=AgentOutput(action, info))
     if trunk.is_recurrent:
         return unrolls
-    states = trunk.states(unrolls.env, unrolls.initial_state)
-    steps = (unrolls.prev_action, unrolls.env, unrolls.agent)
-    prev_action, env, agent = tf.nest.map_structure(lambda x: tf.reshape(x, [1, -1, *x.shape[2:]]), steps)
+    states = trunk.states(env, rollout.initial_state)
+    prev_action, env, agent = tf.nest.map_structure(
+        lambda x: tf.reshape(x, [1, -1, *x.shape[2:]]), unrolls[:3]
+    )
     states = tf.nest.map_structure(lambda x: tf.reshape(x, [-1, *x.shape[2:]]), states)
-    return Sample(prev_action, env, agent, states, tf.tile(unrolls.weight, [unrolls.env.reward.shape[0]]))
+    return Sample(prev_action, env, agent, states, tf.tile(rollout.weight, [action.shape[0]]))

@@ -1,20 +1,35 @@
-"""From a nest of observations to one vector of features: frame stacking and a torso for each array."""
+"""From a nest of observations to one vector of features: a torso for each array, or a custom network."""
 
+import dataclasses
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from seed_rl.loading import entry_points, load_named
 from seed_rl.networks import images, stacking, torsos
-from seed_rl.networks.custom import load_network
 from seed_rl.networks.layers import track_each
 from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.networks.scaling import RunningScale
-from seed_rl.networks.stacking import unpack
 from seed_rl.types import ArraySpec, Nest, flatten_like, flatten_spec, pack_like
 
 # A batch of 1,000 such vectors is 260 MB.
 _LARGEST_ONE_HOT = 2**16
+_ENTRY_POINTS = "seed_rl.networks"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Input:
+    """One array of an observation, with its stack if it is an image, and its running statistics if any."""
+
+    name: str
+    spec: ArraySpec
+    stack: stacking.FrameStack | None
+    scale: RunningScale | None
+
+    @property
+    def has_state(self) -> bool:
+        return self.stack is not None and self.stack.has_state
 
 
 class Encoder(keras.layers.Layer):
@@ -45,100 +60,120 @@ class Encoder(keras.layers.Layer):
                 f"{observation_spec}; use --frame_stack=1."
             )
         self._observation_spec = observation_spec
-        self._names = tuple(name or "observation" for name, _ in leaves)
-        self._specs = tuple(spec for _, spec in leaves)
+        self._inputs = tuple(_input(config, name or "observation", spec) for name, spec in leaves)
         self._network: Any = None
         if config.network:
             self._network = load_network(config.network)(pack_like(observation_spec, specs))
-        stacks: list[stacking.FrameStack | None] = []
-        scales: list[RunningScale | None] = []
+            return
         made = []
-        for (name, packed), spec in zip(leaves, specs, strict=True):
-            is_image = images.is_image(spec)
-            num_frames = config.frame_stack if stacking.is_stackable(spec) else 1
-            # A custom network gets images as the environment has them.
-            is_turned = not config.network and images.must_be_turned(spec, config.torso)
-            # Even a single frame may need a channel dimension.
-            stack = stacking.FrameStack(num_frames, packed, is_turned) if is_image else None
-            scale = None
-            if config.normalize_observations and not torsos.is_one_hot(spec):
-                scale = RunningScale(spec, num_frames, one_scale=is_image, is_turned=is_turned)
-            stacks.append(stack)
-            scales.append(scale)
-            if self._network is None:
-                made.append(torsos.make_torso(config, spec, stack.shape if stack else spec.shape, scale))
-                if isinstance(made[-1], torsos.MLP):
-                    _check_one_hot(name, spec)
-        self._stacks, self._scales = tuple(stacks), scales
+        for spec, x in zip(specs, self._inputs, strict=True):
+            shape = x.stack.shape if x.stack else spec.shape
+            made.append(torsos.make_torso(config, spec, shape, x.scale))
+            if isinstance(made[-1], torsos.MLP):
+                _check_one_hot(x.name, spec)
         self._torsos = track_each(self, made, "torso")
 
     def observe(self, observation: Nest) -> None:
         """Adds observations, nest of `[..., *shape]`, to the running statistics, if there are any."""
-        arrays = flatten_like(self._observation_spec, observation)
-        for scale, spec, array in zip(self._scales, self._specs, arrays, strict=True):
-            if scale:
-                scale.update(unpack(array, spec))
+        for x, array in self._with(observation):
+            if x.scale:
+                x.scale.update(stacking.unpack(array, x.spec))
 
     def initial_state(self, batch_size: int | tf.Tensor) -> dict[str, tf.Tensor]:
         """The state before the first step; empty if nothing is stacked."""
-        named = zip(self._names, self._stacks, strict=True)
-        return {name: stack.initial_state(batch_size) for name, stack in named if stack and stack.has_state}
+        return {x.name: x.stack.initial_state(batch_size) for x in self._inputs if x.stack and x.has_state}
 
     def states(self, observation: Nest, done: tf.Tensor, state: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The states before each step of observations `[T, B, ...]`: `[T, B, ...]`; see `encode`."""
-        arrays = flatten_like(self._observation_spec, observation)
-        named = zip(self._names, self._stacks, arrays, strict=True)
         return {
-            name: stack.states(array, done, state[name])
-            for name, stack, array in named
-            if stack and stack.has_state
+            x.name: x.stack.states(array, done, state[x.name])
+            for x, array in self._with(observation)
+            if x.stack and x.has_state
         }
 
     def encode(
         self, observation: Nest, done: tf.Tensor, state: dict[str, tf.Tensor]
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         """From observations, nest of `[T, B, ...]`, to features float32 `[T, B, F]` and the next state."""
-        inputs, next_state = [], {}
-        arrays = flatten_like(self._observation_spec, observation)
-        for name, spec, array, stack in zip(self._names, self._specs, arrays, self._stacks, strict=True):
-            if stack is None:
-                array = unpack(array, spec)
-            else:
-                array, stacked = stack.stack(array, done, state.get(name, ()))
-                if stack.has_state:
-                    next_state[name] = stacked
-            inputs.append(array)
+        arrays, next_state = [], {}
+        for x, array in self._with(observation):
+            if x.stack is None:
+                arrays.append(stacking.unpack(array, x.spec))
+                continue
+            stacks, stacked = x.stack.stack(array, done, state.get(x.name, ()))
+            arrays.append(stacks)
+            if x.has_state:
+                next_state[x.name] = stacked
+        steps = [tf.reshape(array, [-1, *array.shape[2:]]) for array in arrays]
         if self._network is not None:
-            return self._apply_network(inputs), next_state
-        features = [apply_to_each_step(torso, x) for torso, x in zip(self._torsos, inputs, strict=True)]
-        return (features[0] if len(features) == 1 else tf.concat(features, -1)), next_state
+            outputs = [self._network(pack_like(self._observation_spec, steps))]
+            self._check_features(outputs[0])
+        else:
+            outputs = [torso(array) for torso, array in zip(self._torsos, steps, strict=True)]
+        num_steps = arrays[0].shape[0]
+        outputs = [tf.reshape(tf.cast(x, tf.float32), [num_steps, -1, x.shape[-1]]) for x in outputs]
+        return (outputs[0] if len(outputs) == 1 else tf.concat(outputs, -1)), next_state
 
-    def _apply_network(self, arrays: list[tf.Tensor]) -> tf.Tensor:
-        """Applies the custom network to arrays `[T, B, ...]`: float32 `[T, B, F]`."""
-        steps = [tf.reshape(x, [-1, *x.shape[2:]]) for x in arrays]
-        outputs = self._network(pack_like(self._observation_spec, steps))
-        if len(outputs.shape) != 2 or outputs.dtype not in (tf.float32, self.compute_dtype):
+    def _with(self, observation: Nest) -> Any:
+        """Pairs of inputs and their arrays."""
+        return zip(self._inputs, flatten_like(self._observation_spec, observation), strict=True)
+
+    def _check_features(self, features: tf.Tensor) -> None:
+        """Raises ValueError if a custom network returns anything but `[N, F]` of the right dtype."""
+        if len(features.shape) != 2 or features.dtype not in (tf.float32, self.compute_dtype):
             raise ValueError(
-                f"--network={type(self._network).__name__} returned {outputs.dtype.name}{outputs.shape}; it "
-                "must return features, float32 [N, F]."
+                f"--network={type(self._network).__name__} returned {features.dtype.name}{features.shape}; "
+                "it must return features, float32 [N, F]."
             )
-        outputs = tf.cast(outputs, tf.float32)
-        return tf.reshape(outputs, [arrays[0].shape[0], -1, outputs.shape[-1]])
+
+
+def _input(config: NetworkConfig, name: str, packed: ArraySpec) -> _Input:
+    spec, stack, scale = packed.unpacked, None, None
+    if images.is_image(spec):  # Even a single frame may need a channel dimension.
+        num_frames = config.frame_stack if stacking.is_stackable(spec) else 1
+        # A custom network gets images as the environment has them.
+        is_turned = not config.network and images.must_be_turned(spec, config.torso)
+        stack = stacking.FrameStack(num_frames, packed, is_turned)
+    if config.normalize_observations and not torsos.is_one_hot(spec):
+        scale = RunningScale(spec, stack)
+    return _Input(name, packed, stack, scale)
 
 
 def _check_one_hot(name: str, spec: ArraySpec) -> None:
     """Raises ValueError if the MLP's one-hot vectors of an array would need too much memory."""
     size = max(spec.num_values) * spec.size if torsos.is_one_hot(spec) else 0
     if size > _LARGEST_ONE_HOT:
-        label = f" '{name}'" if name else ""
         raise ValueError(
-            f"The observation{label} would become a one-hot vector of {size:,} numbers, more than "
+            f"The observation '{name}' would become a one-hot vector of {size:,} numbers, more than "
             f"{_LARGEST_ONE_HOT:,}; write it as several smaller numbers (MultiDiscrete) or as a Box, or give "
             "a --network of your own."
         )
 
 
-def apply_to_each_step(layer: Any, inputs: tf.Tensor) -> tf.Tensor:
-    """Applies a layer `[N, ...] -> [N, F]` to `[T, B, ...]` as one batch, float32; T must be known."""
-    outputs = tf.cast(layer(tf.reshape(inputs, [-1, *inputs.shape[2:]])), tf.float32)
-    return tf.reshape(outputs, [inputs.shape[0], -1, outputs.shape[-1]])
+def load_network(name: str) -> type[keras.layers.Layer]:
+    """The class that `--network` names: `module:Class`, or an entry point in the group `seed_rl.networks`.
+
+    It is constructed with the environment's observation spec (a nest of `ArraySpec`) and called with
+    observations, a nest of `[N, ...]`. Bools have already been unpacked, and images of uint8 or bool stacked
+    over `--frame_stack` frames. It returns features `[N, F]`, float32 or, with `--precision=bfloat16`,
+    bfloat16. The last action and reward, the LSTM and the agent's heads follow it as usual.
+
+    Raises:
+      ValueError: there is none, or it is not a Keras layer; the message is one sentence.
+    """
+    location = name
+    if ":" not in name:
+        installed = entry_points(_ENTRY_POINTS)
+        if name not in installed:
+            known = f" ({', '.join(sorted(installed))})" if installed else ""
+            raise ValueError(
+                f"--network={name} is not valid; write module:Class, or the name of an installed "
+                f"network{known}."
+            )
+        location = installed[name]
+    found = load_named("network", name, location)
+    if not (isinstance(found, type) and issubclass(found, keras.layers.Layer)):
+        raise ValueError(
+            f"--network={name} is not a subclass of keras.layers.Layer; name one as module:Class."
+        )
+    return found

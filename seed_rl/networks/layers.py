@@ -1,4 +1,4 @@
-"""Building blocks of networks: chains, linear layers, some of them noisy, and turned images."""
+"""Building blocks of networks: chains, linear layers, and noisy ones."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -6,10 +6,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from seed_rl.networks import images
 from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.ops import draws
-from seed_rl.types import ArraySpec
 
 
 def track_each(owner: Any, layers: Iterable[Any], name: str) -> list[Any]:
@@ -61,23 +59,12 @@ def normalization(layer_norm: bool) -> list[Any]:
     return [keras.layers.LayerNormalization()] if layer_norm else []
 
 
-def turn(pixels: tf.Tensor, spec: ArraySpec, num_frames: int = 1) -> tf.Tensor:
-    """Puts height and width first: from `[..., *spec.shape, num_frames]` to `[N, *turned_shape]`.
-
-    N is the product of the leading dimensions, which need not be there.
-    """
-    flat = tf.reshape(pixels, [-1, *spec.shape, num_frames])
-    order = [1 + dimension for dimension in images.dimensions(spec)]
-    flat = tf.transpose(flat, [0, *order, len(flat.shape) - 1])
-    return tf.reshape(flat, [-1, *images.turned_shape(spec, num_frames)])
-
-
 class NoisyDense(keras.layers.Layer):
     """`(mu_w + sigma_w * noise_w) x + mu_b + sigma_b * noise_b` (section 3, equation 9), then an activation.
 
     It explores by noise in the weights, of a learned size (Fortunato et al., 2018). The noise is factorized
-    (equations 10 and 11): a number for each input and one for each output, whose
-    products are the noise of the weights. It is drawn for each call, and is the same for the whole batch.
+    (equations 10 and 11): a number for each input and one for each output, whose products are the noise of
+    the weights. It is drawn for each call, and is the same for the whole batch.
     """
 
     def __init__(
@@ -89,17 +76,10 @@ class NoisyDense(keras.layers.Layer):
         layer_norm: bool = False,
         **kwargs: Any,
     ):
-        """Prepares; the variables are created at the first call.
+        """The noise's standard deviation starts at `sigma`, divided by the root of the number of inputs.
 
-        Args:
-          units: outputs.
-          sigma: the noise's standard deviation at the start, times the root of the number of inputs
-            (section 3.2; the paper uses 0.5).
-          activation: name of the activation, or linear.
-          initializer: of mu, by its name in Keras; None: uniform within the inverse of the root of the
-            number of inputs, as in the paper.
-          layer_norm: whether outputs are normalized before the activation.
-          **kwargs: of `keras.layers.Layer`.
+        Section 3.2; the paper uses 0.5. `initializer` is that of mu; None: uniform within the inverse of that
+        root, as in the paper. `layer_norm`: whether outputs are normalized before the activation.
         """
         super().__init__(**kwargs)
         self._units, self._sigma, self._initializer = units, sigma, initializer

@@ -24,7 +24,7 @@ class NetworkConfig(Options):
     network: str | None = option(
         None,
         "Your own network in place of the torsos: package.module:Class, or the name of an entry point in the "
-        "group seed_rl.networks; seed_rl/networks/custom.py describes what it must do.",
+        "group seed_rl.networks; docs/own_network.md describes what it must do.",
         is_code=True,
     )
     mlp_sizes: str = option("64,64", "Units of the MLP's hidden layers, separated by commas; may be empty.")

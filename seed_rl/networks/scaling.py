@@ -1,31 +1,27 @@
 """Scaling of raw observations before the first layer, by a fixed scale or by running statistics."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import tensorflow as tf
 
-from seed_rl.networks.layers import turn
+from seed_rl.networks.stacking import FrameStack
 from seed_rl.ops.means import mean_over_replicas, num_replicas
 from seed_rl.types import ArraySpec
 
-
-class Affine(NamedTuple):
-    """Scales inputs `x` to `(x - shift) * scale`. shift: None if it is 0, else shaped like one input."""
-
-    shift: tf.Tensor | None
-    scale: Any
+# Inputs `x` are scaled to `(x - shift) * scale`. The shift is None if it is 0, else shaped like one input.
+Affine = tuple[tf.Tensor | None, Any]
 
 
 class FixedScale:
     """Divides uint8 by 255, and leaves anything else as it is."""
 
     def __init__(self, spec: ArraySpec):
-        self._affine = Affine(None, 1.0 / 255.0 if spec.dtype == "uint8" else 1.0)
+        self._scale = 1.0 / 255.0 if spec.dtype == "uint8" else 1.0
 
     def affine(self) -> Affine:
         """The scaling, which never changes."""
-        return self._affine
+        return None, self._scale
 
 
 class RunningScale(keras.layers.Layer):
@@ -36,17 +32,10 @@ class RunningScale(keras.layers.Layer):
     hardly ever changes. Before the first observation, the fixed scale is used.
     """
 
-    def __init__(
-        self, spec: ArraySpec, num_frames: int = 1, one_scale: bool = False, is_turned: bool = False
-    ):
-        """The torso's input has `num_frames` for each channel and, if `is_turned`, height and width first.
-
-        With `one_scale`, all components share one scale, as the pixels of an image do.
-        """
+    def __init__(self, spec: ArraySpec, stack: FrameStack | None = None):
+        """Images have a `stack`, which makes the torso's input of them."""
         super().__init__()
-        self._fixed = FixedScale(spec).affine().scale
-        self._num_frames, self._one_scale = num_frames, one_scale
-        self._turned = spec if is_turned else None
+        self._fixed, self._stack = FixedScale(spec).affine()[1], stack
 
         def weight(shape: tuple[int, ...], dtype: str) -> Any:
             # All training devices compute the same values.
@@ -84,13 +73,8 @@ class RunningScale(keras.layers.Layer):
         self.count.assign(count)
 
     def affine(self) -> Affine:
-        """The scaling by the statistics so far; `shift` is `[*shape of the torso's input]`."""
-        variance = tf.reduce_mean(self.variance) if self._one_scale else tf.convert_to_tensor(self.variance)
+        """The scaling by the statistics so far; the shift is `[*shape of the torso's input]`."""
+        variance = tf.reduce_mean(self.variance) if self._stack else tf.convert_to_tensor(self.variance)
         scale = tf.where(variance > 0.0, tf.math.rsqrt(tf.maximum(variance, 1e-12)), self._fixed)
         shift = tf.convert_to_tensor(self.mean)
-        if self._one_scale:
-            if self._turned is not None:
-                shift = turn(shift, self._turned)[0]
-            shift = tf.expand_dims(shift, -1) if shift.shape.rank == 2 else shift
-            shift = tf.repeat(shift, self._num_frames, -1)
-        return Affine(shift, scale)
+        return (self._stack.repeat(shift) if self._stack else shift), scale

@@ -5,7 +5,6 @@ import math
 import tensorflow as tf
 
 from seed_rl.networks import images
-from seed_rl.networks.layers import turn
 from seed_rl.types import ArraySpec, Nest
 
 
@@ -32,6 +31,17 @@ def unpack(array: tf.Tensor, spec: ArraySpec) -> tf.Tensor:
     leading = tf.shape(array)[:-1]
     bits = tf.reshape(unpack_stacks(array[..., tf.newaxis], spec), tf.concat([leading, spec.bits], 0))
     return tf.ensure_shape(bits, [*array.shape[:-1], *spec.bits])
+
+
+def turn(pixels: tf.Tensor, spec: ArraySpec, num_frames: int = 1) -> tf.Tensor:
+    """Puts height and width first: from `[..., *spec.shape, num_frames]` to `[N, *turned_shape]`.
+
+    N is the product of the leading dimensions, which need not be there.
+    """
+    flat = tf.reshape(pixels, [-1, *spec.shape, num_frames])
+    order = [1 + dimension for dimension in images.dimensions(spec)]
+    flat = tf.transpose(flat, [0, *order, len(flat.shape) - 1])
+    return tf.reshape(flat, [-1, *images.turned_shape(spec, num_frames)])
 
 
 _WORDS = {2: tf.uint16, 4: tf.uint32, 8: tf.uint64}
@@ -91,6 +101,13 @@ class FrameStack:
     def states(self, frames: tf.Tensor, done: tf.Tensor, state: tf.Tensor) -> tf.Tensor:
         """The states before each of the steps: uint8 `[T, B, *spec.shape, num_frames]`; see `stack`."""
         return tf.concat([state[tf.newaxis], self._stack(frames, done, state)[:-1]], 0)
+
+    def repeat(self, image: tf.Tensor) -> tf.Tensor:
+        """The stack, `[*self.shape]`, of so many times one image of any dtype, bools not packed."""
+        if self._is_turned:
+            image = turn(image, self._spec.unpacked)[0]
+        image = tf.expand_dims(image, -1) if image.shape.rank == 2 else image
+        return tf.repeat(image, self._num_frames, -1)
 
     def _stack(self, frames: tf.Tensor, done: tf.Tensor, state: tf.Tensor) -> tf.Tensor:
         """The stacks uint8 `[T, B, *spec.shape, num_frames]`.

@@ -1,12 +1,11 @@
 """Action distributions, whose parameters are a flat tensor as a policy head outputs it.
 
-`distribution_for(action_spec)` picks one: categoricals for Discrete and MultiDiscrete, a normal for a Box
-without bounds, and a tanh-normal for one that has any; both are diagonal. Parameters are float32
-`[..., num_parameters]`; actions are `[..., *action_spec.shape]`; everything else is float32 `[...]`. Leading
-dimensions are arbitrary and may be unknown.
+`distribution_for(action_spec)` picks one: categoricals for Discrete and MultiDiscrete, and a diagonal normal
+for a Box, whose components with bounds are tanh-normal. Parameters are float32 `[..., num_parameters]`;
+actions are `[..., *action_spec.shape]`; everything else is float32 `[...]`. Leading dimensions are arbitrary
+and may be unknown.
 """
 
-import abc
 import math
 from typing import NamedTuple
 
@@ -80,57 +79,13 @@ def log_normal_cdf(x: tf.Tensor) -> tf.Tensor:
 MIN_STDDEV = 0.01
 # A tanh-normal's actions stay this fraction of the half range inside the bounds: atanh in float32 needs it.
 BOUND_MARGIN = 1e-6
-# Beyond this fraction of the half range, a tanh-normal has one density for all actions: see TanhNormal.
+# Beyond this fraction of the half range, a tanh-normal has one density for all actions: see Normal.
 TAIL_START = 0.999
 # Nodes of the quadrature for a tanh-normal's entropy: error under 0.01 nats for stddev up to 3.
 _NUM_NODES = 32
 
 
-class ActionDistribution(abc.ABC):
-    """A family of distributions over the actions of one spec; see the module's docstring for shapes."""
-
-    num_parameters: int
-
-    @abc.abstractmethod
-    def sample(self, parameters: tf.Tensor) -> tf.Tensor:
-        """Random actions, in the spec's dtype."""
-
-    @abc.abstractmethod
-    def mode(self, parameters: tf.Tensor) -> tf.Tensor:
-        """The action without exploration: the most probable one, or the image of the base normal's mean."""
-
-    @abc.abstractmethod
-    def log_prob(self, parameters: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
-        """Log of the actions' probability (integers) or density in the action's own units (Box)."""
-
-    @abc.abstractmethod
-    def entropy(self, parameters: tf.Tensor) -> tf.Tensor:
-        """Entropy in nats; differential entropy for a Box."""
-
-    @abc.abstractmethod
-    def kl(self, parameters: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
-        """KL(parameters || other) in nats."""
-
-
-def distribution_for(action_spec: ArraySpec) -> ActionDistribution:
-    """Creates the distribution over the actions of a spec.
-
-    Raises:
-      ValueError: an integer spec without bounds or with more than one dimension, or a Box with a lowest value
-        above its highest or without a component that can change.
-    """
-    if action_spec.is_discrete:
-        return Categorical(action_spec)
-    has_bounds = action_spec.minimum is not None or action_spec.maximum is not None
-    distribution = TanhNormal(action_spec) if has_bounds else Normal(action_spec.shape)
-    if not distribution.size:
-        raise ValueError(
-            f"A Box action needs a component whose lowest value is below its highest, not {action_spec}."
-        )
-    return distribution
-
-
-class Categorical(ActionDistribution):
+class Categorical:
     """One of a Discrete action's values or, independently, one for each element of a MultiDiscrete action.
 
     Parameters are unnormalized log-probabilities (logits), one element's after the other's.
@@ -153,7 +108,7 @@ class Categorical(ActionDistribution):
         return tf.cast(action, self._spec.dtype)
 
     def sample(self, parameters: tf.Tensor) -> tf.Tensor:
-        """Random actions."""
+        """Random actions, in the spec's dtype."""
 
         def draw(logits: tf.Tensor) -> tf.Tensor:
             flat = tf.reshape(logits, [-1, logits.shape[-1]])
@@ -166,7 +121,7 @@ class Categorical(ActionDistribution):
         return self._join([tf.argmax(x, -1, output_type=tf.int32) for x in self._split(parameters)])
 
     def log_prob(self, parameters: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
-        """Log-probability of actions."""
+        """Log of the actions' probability."""
         elements = [action] if self._spec.shape == () else tf.unstack(action, axis=-1)
         pairs = zip(elements, self._split(parameters), strict=True)
         losses = [tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(x, tf.int32), y) for x, y in pairs]
@@ -184,37 +139,80 @@ class Categorical(ActionDistribution):
         return tf.add_n([tf.reduce_sum(term, -1) for term in terms])
 
 
-class Normal(ActionDistribution):
-    """A diagonal normal over an unbounded Box; parameters are the means, then the raw deviations.
+class Normal:
+    """A diagonal normal over a Box; parameters are the means, then the raw deviations.
 
     The standard deviation is a shifted softplus of the raw one: about 1 where the parameter is 0, and never
-    below MIN_STDDEV.
+    below MIN_STDDEV. Components with both bounds are squashed by tanh and stretched to them. One that lacks a
+    bound is not squashed: it is normal, around a place inside of the other bound (`Bounds`), and environments
+    clip it. A fixed one is a constant, of which there are no parameters.
+
+    Squashed actions stay BOUND_MARGIN inside the bounds. Near a bound, tanh is flat: float32 actions no
+    longer determine the base value they came from, and a density computed from them would be meaningless. So
+    all actions in a tail, beyond TAIL_START of the half range, have the same density: the tail's probability
+    divided by its width.
 
     Attributes:
-      size: number of components.
+      size: number of components that are not fixed.
     """
 
-    def __init__(self, shape: tuple[int, ...]):
-        self._shape = shape
-        self.size = math.prod(shape)
+    def __init__(self, spec: ArraySpec):
+        """Raises ValueError if a lowest value is above its highest, or no component can change."""
+        bounds = bounds_of(spec)
+        self._shape = spec.shape
+        self._fixed, self._chosen = np.flatnonzero(bounds.is_fixed), np.flatnonzero(~bounds.is_fixed)
+        self._constants = bounds.middle[self._fixed]
+        self._middle, self._half_range, self._is_bounded, _ = (x[self._chosen] for x in bounds)
+        self.size = len(self._chosen)
         self.num_parameters = 2 * self.size
+        if not self.size:
+            raise ValueError(
+                f"A Box action needs a component whose lowest value is below its highest, not {spec}."
+            )
+        nodes, weights = np.polynomial.hermite_e.hermegauss(_NUM_NODES)
+        self._nodes = nodes.astype(np.float32)
+        self._node_weights = (weights / weights.sum()).astype(np.float32)
 
     def _mean_and_stddev(self, parameters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         mean, raw = tf.split(parameters, 2, -1)
         return mean, tf.nn.softplus(raw + math.log(math.e - 1.0)) + MIN_STDDEV
 
+    def _if_bounded(self, bounded: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
+        """The first of two `[..., size]` in components with both bounds, the second in others."""
+        if self._is_bounded.all():
+            return bounded
+        return tf.where(self._is_bounded, bounded, other) if self._is_bounded.any() else other
+
     def _to_action(self, base: tf.Tensor) -> tf.Tensor:
         """From the base normal's `[..., size]` to actions `[..., *shape]`."""
-        return tf.reshape(base, tf.concat([tf.shape(base)[:-1], self._shape], 0))
+        limit = 1.0 - BOUND_MARGIN
+        squashed = self._if_bounded(tf.clip_by_value(tf.tanh(base), -limit, limit), base)
+        action = self._middle + self._half_range * squashed
+        if len(self._fixed):
+            constants = tf.zeros_like(action[..., :1]) + self._constants
+            order = np.argsort(np.concatenate([self._chosen, self._fixed]))
+            action = tf.gather(tf.concat([action, constants], -1), order, axis=-1)
+        return tf.reshape(action, tf.concat([tf.shape(action)[:-1], self._shape], 0))
 
     def _from_action(self, action: tf.Tensor) -> tf.Tensor:
         """The inverse of `_to_action`."""
-        batch_rank = len(action.shape) - len(self._shape)
-        return tf.reshape(action, tf.concat([tf.shape(action)[:batch_rank], [math.prod(self._shape)]], 0))
+        batch_rank, limit = len(action.shape) - len(self._shape), 1.0 - BOUND_MARGIN
+        action = tf.reshape(action, tf.concat([tf.shape(action)[:batch_rank], [math.prod(self._shape)]], 0))
+        if len(self._fixed):
+            action = tf.gather(action, self._chosen, axis=-1)
+        scaled = (action - self._middle) / self._half_range
+        return self._if_bounded(tf.atanh(tf.clip_by_value(scaled, -limit, limit)), scaled)
 
     def _log_jacobian(self, base: tf.Tensor) -> tf.Tensor:
         """Log of the slope of `_to_action` at each element, `[..., size]`."""
-        return tf.zeros_like(base)
+        # log(1 - tanh(x)^2) in a form that neither overflows nor cancels.
+        log_slope = 2.0 * (math.log(2.0) - base - tf.nn.softplus(-2.0 * base))
+        return self._if_bounded(log_slope, tf.zeros_like(base)) + tf.math.log(self._half_range)
+
+    def _log_density(self, mean: tf.Tensor, stddev: tf.Tensor, base: tf.Tensor) -> tf.Tensor:
+        """Log-density of each element of the actions that base values map to."""
+        log_density = -0.5 * tf.square((base - mean) / stddev) - tf.math.log(stddev)
+        return log_density - 0.5 * math.log(2.0 * math.pi) - self._log_jacobian(base)
 
     def sample(self, parameters: tf.Tensor) -> tf.Tensor:
         """Random actions."""
@@ -233,80 +231,11 @@ class Normal(ActionDistribution):
         return self._to_action(base), tf.reduce_sum(self._log_density(mean, stddev, base), -1)
 
     def mode(self, parameters: tf.Tensor) -> tf.Tensor:
-        """The images of the means."""
+        """The actions without exploration: the images of the means."""
         return self._to_action(self._mean_and_stddev(parameters)[0])
 
     def log_prob(self, parameters: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
-        """Log-density of actions."""
-        mean, stddev = self._mean_and_stddev(parameters)
-        return tf.reduce_sum(self._log_density(mean, stddev, self._from_action(action)), -1)
-
-    def _log_density(self, mean: tf.Tensor, stddev: tf.Tensor, base: tf.Tensor) -> tf.Tensor:
-        """Log-density of each element of the actions that base values map to."""
-        log_density = -0.5 * tf.square((base - mean) / stddev) - tf.math.log(stddev)
-        return log_density - 0.5 * math.log(2.0 * math.pi) - self._log_jacobian(base)
-
-    def entropy(self, parameters: tf.Tensor) -> tf.Tensor:
-        """Differential entropy in nats."""
-        _, stddev = self._mean_and_stddev(parameters)
-        return tf.reduce_sum(tf.math.log(stddev) + 0.5 * math.log(2.0 * math.pi * math.e), -1)
-
-    def kl(self, parameters: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
-        """KL(parameters || other) in nats, which no invertible map of the actions changes."""
-        mean, stddev = self._mean_and_stddev(parameters)
-        other_mean, other_stddev = self._mean_and_stddev(other)
-        squares = tf.square(stddev / other_stddev) + tf.square((mean - other_mean) / other_stddev)
-        return tf.reduce_sum(0.5 * (squares - 1.0) + tf.math.log(other_stddev / stddev), -1)
-
-
-class TanhNormal(Normal):
-    """A diagonal normal squashed by tanh and stretched to the bounds of a Box, each component to its own.
-
-    A component that lacks a bound is not squashed: it is normal, around a place inside of the other bound
-    (`Bounds`), and environments clip it. A fixed one is a constant, of which there are no parameters.
-
-    Other actions stay BOUND_MARGIN inside the bounds. Near a bound, tanh is flat: float32 actions no longer
-    determine the base value they came from, and a density computed from them would be meaningless. So all
-    actions in a tail, beyond TAIL_START of the half range, have the same density: the tail's probability
-    divided by its width.
-    """
-
-    def __init__(self, spec: ArraySpec):
-        super().__init__(spec.shape)
-        bounds = bounds_of(spec)
-        self._fixed, self._chosen = np.flatnonzero(bounds.is_fixed), np.flatnonzero(~bounds.is_fixed)
-        self._constants = bounds.middle[self._fixed]
-        self._middle, self._half_range, self._is_bounded, _ = (x[self._chosen] for x in bounds)
-        self.size = len(self._chosen)
-        self.num_parameters = 2 * self.size
-        nodes, weights = np.polynomial.hermite_e.hermegauss(_NUM_NODES)
-        self._nodes = nodes.astype(np.float32)
-        self._node_weights = (weights / weights.sum()).astype(np.float32)
-
-    def _to_action(self, base: tf.Tensor) -> tf.Tensor:
-        limit = 1.0 - BOUND_MARGIN
-        squashed = self._if_bounded(tf.clip_by_value(tf.tanh(base), -limit, limit), base)
-        chosen = self._middle + self._half_range * squashed
-        if len(self._fixed):
-            constants = tf.zeros_like(chosen[..., :1]) + self._constants
-            order = np.argsort(np.concatenate([self._chosen, self._fixed]))
-            chosen = tf.gather(tf.concat([chosen, constants], -1), order, axis=-1)
-        return super()._to_action(chosen)
-
-    def _from_action(self, action: tf.Tensor) -> tf.Tensor:
-        limit = 1.0 - BOUND_MARGIN
-        chosen = super()._from_action(action)
-        if len(self._fixed):
-            chosen = tf.gather(chosen, self._chosen, axis=-1)
-        scaled = (chosen - self._middle) / self._half_range
-        return self._if_bounded(tf.atanh(tf.clip_by_value(scaled, -limit, limit)), scaled)
-
-    def _if_bounded(self, bounded: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
-        """The first of two `[..., size]` in components with both bounds, the second in others."""
-        return bounded if self._is_bounded.all() else tf.where(self._is_bounded, bounded, other)
-
-    def log_prob(self, parameters: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
-        """Log-density of actions; in a tail, the log of the tail's mean density."""
+        """Log-density of actions, in their own units; in a tail, the log of the tail's mean density."""
         mean, stddev = self._mean_and_stddev(parameters)
         base, edge = self._from_action(action), math.atanh(TAIL_START)
         in_tail = tf.abs(base) >= edge
@@ -316,14 +245,32 @@ class TanhNormal(Normal):
         tail = mass - math.log(1.0 - TAIL_START) - tf.math.log(self._half_range)
         return tf.reduce_sum(tf.where(in_tail, tail, inside), -1)
 
-    def _log_jacobian(self, base: tf.Tensor) -> tf.Tensor:
-        # log(1 - tanh(x)^2) in a form that neither overflows nor cancels.
-        log_slope = 2.0 * (math.log(2.0) - base - tf.nn.softplus(-2.0 * base))
-        return self._if_bounded(log_slope, tf.zeros_like(base)) + tf.math.log(self._half_range)
-
     def entropy(self, parameters: tf.Tensor) -> tf.Tensor:
         """Differential entropy in nats: the base's plus the mean log-Jacobian (Gauss-Hermite quadrature)."""
         mean, stddev = self._mean_and_stddev(parameters)
+        entropy = tf.reduce_sum(tf.math.log(stddev) + 0.5 * math.log(2.0 * math.pi * math.e), -1)
+        if not self._is_bounded.any():
+            return entropy
         at_nodes = mean[..., tf.newaxis, :] + stddev[..., tf.newaxis, :] * self._nodes[:, np.newaxis]
         log_jacobian = tf.reduce_sum(self._log_jacobian(at_nodes), -1)
-        return super().entropy(parameters) + tf.reduce_sum(log_jacobian * self._node_weights, -1)
+        return entropy + tf.reduce_sum(log_jacobian * self._node_weights, -1)
+
+    def kl(self, parameters: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
+        """KL(parameters || other) in nats, which no invertible map of the actions changes."""
+        mean, stddev = self._mean_and_stddev(parameters)
+        other_mean, other_stddev = self._mean_and_stddev(other)
+        squares = tf.square(stddev / other_stddev) + tf.square((mean - other_mean) / other_stddev)
+        return tf.reduce_sum(0.5 * (squares - 1.0) + tf.math.log(other_stddev / stddev), -1)
+
+
+ActionDistribution = Categorical | Normal
+
+
+def distribution_for(action_spec: ArraySpec) -> ActionDistribution:
+    """Creates the distribution over the actions of a spec.
+
+    Raises:
+      ValueError: an integer spec without bounds or with more than one dimension, or a Box with a lowest value
+        above its highest or without a component that can change.
+    """
+    return Categorical(action_spec) if action_spec.is_discrete else Normal(action_spec)

@@ -1,6 +1,7 @@
 """Random draws: from TensorFlow's generators or, while a compiled function is traced, from its seed."""
 
 import contextlib
+import itertools
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -10,21 +11,11 @@ import tensorflow as tf
 _of_thread = threading.local()
 
 
-class _Seeds:
-    """A different seed for each draw."""
-
-    def __init__(self, seed: tf.Tensor):
-        self._seed, self._draws = seed, 0
-
-    def next(self) -> tf.Tensor:
-        self._draws += 1
-        return tf.stack([self._seed[0], self._seed[1] ^ self._draws])
-
-
 @contextlib.contextmanager
 def seeded(seed: tf.Tensor) -> Iterator[None]:
     """Inside, this thread's draws follow from a seed, int32 `[2]`, and are the same for the same seed."""
-    outer, _of_thread.seeds = getattr(_of_thread, "seeds", None), _Seeds(seed)
+    each = (tf.stack([seed[0], seed[1] ^ number]) for number in itertools.count(1))
+    outer, _of_thread.seeds = getattr(_of_thread, "seeds", None), each
     try:
         yield
     finally:
@@ -48,4 +39,4 @@ def uniform(shape: tf.Tensor, **kwargs: Any) -> tf.Tensor:
 
 def _draw(stateful: Any, stateless: Any, *args: Any, **kwargs: Any) -> tf.Tensor:
     seeds = getattr(_of_thread, "seeds", None)
-    return stateful(*args, **kwargs) if seeds is None else stateless(*args, seed=seeds.next(), **kwargs)
+    return stateful(*args, **kwargs) if seeds is None else stateless(*args, seed=next(seeds), **kwargs)

@@ -37,25 +37,12 @@ def quantile_huber_loss(
     return tf.reduce_sum(tf.reduce_mean(weights * huber(delta, kappa) / kappa, -1), -1)
 
 
-def midpoints(number: int) -> np.ndarray:
-    """The middles of so many equal parts of [0, 1], float32 `[number]`.
-
-    The mean of a distribution's quantiles there approximates its mean without the noise of random fractions.
-    """
-    return ((np.arange(number) + 0.5) / number).astype(np.float32)
-
-
-def support(v_min: float, v_max: float, num_atoms: int) -> np.ndarray:
-    """The atoms `z_i = v_min + i (v_max - v_min) / (N - 1)`: float32 `[N]` (C51, section 4)."""
-    return np.linspace(v_min, v_max, num_atoms, dtype=np.float32)
-
-
 def project(values: tf.Tensor, probabilities: tf.Tensor, atoms: np.ndarray) -> tf.Tensor:
     """Moves probability from arbitrary values to the nearest atoms, in proportion to how near they are.
 
     `sum_j [1 - |[value_j]_{v_min}^{v_max} - z_i| / Delta z]_0^1 p_j` (equation 7). It keeps the mean of
     whatever lies between the lowest and the highest atom. Values and their probabilities are `[B, K]`, and
-    the atoms' probabilities `[B, N]`; there are at least two atoms.
+    the atoms' probabilities `[B, N]`; there are at least two atoms, evenly spaced.
     """
     spacing = (atoms[-1] - atoms[0]) / (len(atoms) - 1)
     values = tf.clip_by_value(values, atoms[0], atoms[-1])

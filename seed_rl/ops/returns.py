@@ -72,12 +72,7 @@ def n_step_targets(
 
     Returns:
       Targets `[T, B]`; at a step that is cut, the step's own value. Gradients flow through `values`.
-
-    Raises:
-      ValueError: n is less than 1.
     """
-    if n < 1:
-        raise ValueError(f"An n-step target needs n >= 1, not {n}.")
     targets = values
     for _ in range(n):
         longer = tf.where(cut, values[:-1], rewards + discounts * targets[1:])

@@ -16,6 +16,8 @@ RECALL = EnvironmentSpec(ArraySpec((3,), "float32"), ArraySpec((), "int32", (0,)
 class Games:
     """B games with rewards only at their ends; counts the returns of finished episodes."""
 
+    spec = CATCH  # Of the action; observations may be others.
+
     def __init__(self, make, first_seed=0):
         self._games = [make(first_seed + i) for i in range(B)]
         self.returns = []
@@ -67,7 +69,11 @@ class ForbiddingGames:
 
 def steps(algorithm, games, act):
     """Yields forever the state before a step, and the step as (prev_action, env, agent), each `[B, ...]`."""
-    prev_action, env, state = tf.zeros([B], tf.int32), games.reset(), algorithm.policy.initial_state(B)
+    prev_action, env, state = (
+        tf.constant(games.spec.action.zeros(B)),
+        games.reset(),
+        algorithm.policy.initial_state(B),
+    )
     everyone = tf.range(B)
     act = tf.function(act, autograph=False).get_concrete_function(prev_action, env, state, everyone)
     while True:
@@ -83,8 +89,8 @@ def unrolls(algorithm, games):
         rows.append(row)
         if len(rows) == algorithm.unroll.stored_steps:
             arrays = tf.nest.map_structure(lambda *xs: tf.stack(xs), *(step for _, step in rows))
-            yield Sample(*arrays, rows[0][0], tf.ones([B]))
-            rows = rows[algorithm.unroll.length :]
+            yield Sample(*arrays, rows[0][0] if algorithm.unroll.keeps_state else (), tf.ones([B]))
+            rows = rows[algorithm.unroll.every :]
 
 
 def greedy_return(algorithm, games, num_episodes):

@@ -55,3 +55,26 @@ def rows_like_the_first(num_rows, observation):
     env = random_env(np.random.default_rng(0), (1, 1), observation)
     rows = tf.nest.map_structure(lambda x: tf.repeat(tf.constant(x[0]), num_rows, 0), env)
     return tf.zeros([num_rows], tf.int32), rows
+
+
+def h(x, epsilon):
+    """The rescaling of values; an epsilon of 0 means none."""
+    return np.sign(x) * (np.sqrt(abs(x) + 1) - 1) + epsilon * x if epsilon else x
+
+
+def h_inverse(x, epsilon):
+    if not epsilon:
+        return x
+    root = np.sqrt(1 + 4 * epsilon * (abs(x) + 1 + epsilon))
+    return np.sign(x) * (((root - 1) / (2 * epsilon)) ** 2 - 1)
+
+
+def slow_transition(config, env, start, last, b):
+    """The sum of rewards, the discount, and the step to bootstrap from: at most n later, at most `last`."""
+    limit = config.max_abs_reward or np.inf
+    total, discount, step = 0.0, 1.0, start
+    while step < min(start + config.n_steps, last) and not env.truncated[step, b]:
+        total += discount * min(max(env.reward[step + 1, b], -limit), limit)
+        discount *= 0.0 if env.done[step + 1, b] else config.discounting
+        step += 1
+    return total, discount, step

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.algorithms.actor_critic.algorithm import EntropyCost, RewardScale
+from seed_rl.algorithms.actor_critic import EntropyCost, RewardScale
+from seed_rl.algorithms.actor_critic_config import ActorCriticConfig
 from seed_rl.types import EnvOutput
 
 T, B, DISCOUNTING = 6, 3, 0.9
@@ -55,38 +56,31 @@ def test_rewards_stay_as_they_are_before_the_first_statistics_and_where_all_are_
     assert scale.scale(tf.constant([5.0])) == 5.0
 
 
-def test_a_fixed_cost_has_nothing_to_learn():
-    entropy_cost = EntropyCost(0.01, None, None, 10.0)
-    assert entropy_cost.trainable_variables == []
-    assert float(entropy_cost.cost()) == pytest.approx(0.01)
-    assert float(entropy_cost.loss(tf.constant(2.0))) == pytest.approx(-0.02)
+def entropy_cost_of(**options):
+    return EntropyCost(ActorCriticConfig(entropy_cost=0.01, **options))
 
 
-@pytest.mark.parametrize(("progress", "cost"), [(0.0, 0.01), (0.5, 0.006), (1.0, 0.002)])
-def test_a_scheduled_cost_is_a_line_over_the_run(progress, cost):
-    entropy_cost = EntropyCost(0.01, 0.002, None, 10.0)
-    assert float(entropy_cost.cost()) == pytest.approx(0.01)
-    entropy_cost.advance(tf.constant(progress))
-    assert float(entropy_cost.cost()) == pytest.approx(cost)
+@pytest.mark.parametrize(("final", "costs"), [(None, (0.01, 0.01, 0.01)), (0.002, (0.01, 0.006, 0.002))])
+def test_a_cost_is_fixed_or_a_line_over_the_run(final, costs):
+    entropy_cost = entropy_cost_of(final_entropy_cost=final)
+    for progress, cost in zip((0.0, 0.5, 1.0), costs, strict=True):
+        entropy_cost.advance(tf.constant(progress))
+        assert float(entropy_cost.cost()) == pytest.approx(cost)
+        assert float(entropy_cost.loss(tf.constant(2.0))) == pytest.approx(-2 * cost)
     assert entropy_cost.trainable_variables == []
 
 
 @pytest.mark.parametrize("entropy,direction", [(0.5, 1), (1.5, -1)])
 def test_the_cost_rises_below_the_target_and_falls_above(entropy, direction):
-    entropy_cost = EntropyCost(0.01, None, target_entropy=1.0, adjustment_speed=10.0)
+    """The policy only feels the bonus."""
+    entropy_cost, entropy = entropy_cost_of(target_entropy=1.0), tf.constant(entropy)
     (variable,) = entropy_cost.trainable_variables
     before = float(entropy_cost.cost())
     assert before == pytest.approx(0.01)
     with tf.GradientTape() as tape:
-        loss = entropy_cost.loss(tf.constant(entropy))
-    variable.assign_sub(0.1 * tape.gradient(loss, [variable])[0])
-    assert (float(entropy_cost.cost()) - before) * direction > 0
-
-
-def test_the_policy_only_feels_the_bonus():
-    entropy_cost = EntropyCost(0.01, None, target_entropy=1.0, adjustment_speed=10.0)
-    entropy = tf.constant(0.3)
-    with tf.GradientTape() as tape:
         tape.watch(entropy)
         loss = entropy_cost.loss(entropy)
-    assert float(tape.gradient(loss, entropy)) == pytest.approx(-0.01)
+    of_policy, of_cost = tape.gradient(loss, [entropy, variable])
+    assert float(of_policy) == pytest.approx(-0.01)
+    variable.assign_sub(0.1 * of_cost)
+    assert (float(entropy_cost.cost()) - before) * direction > 0

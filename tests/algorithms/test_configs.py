@@ -3,7 +3,6 @@
 import pytest
 
 from seed_rl.algorithms import registry
-from seed_rl.algorithms.dqn.dqn_config import DISTRIBUTIONS, EXPLORATIONS, DQNConfig
 from seed_rl.flags.definitions import define_options, read_options
 
 FULL_REPLAY = {"replay_buffer_size": 10, "replay_buffer_min_size": 11}
@@ -51,13 +50,6 @@ def test_every_setting_is_a_flag(name):
     define_options(config_class, values)
     values([""])
     assert read_options(config_class, values.flag_values_dict()) == config_class()
-
-
-@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
-@pytest.mark.parametrize("exploration", EXPLORATIONS)
-def test_extensions_of_dqn_go_together(distribution, exploration):
-    options = {"distribution": distribution, "exploration": exploration, "dueling": True, "n_steps": 3}
-    assert DQNConfig.of(**options, double=True).double
 
 
 def test_limits_themselves_are_fine():

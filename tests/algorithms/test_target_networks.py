@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from seed_rl.algorithms import registry
 from seed_rl.training.trainer import Trainer
 from seed_rl.training.training_config import TrainerConfig
-from tests.algorithms.dqn import test_algorithm as dqn
-from tests.algorithms.r2d2 import test_algorithm as r2d2
+from seed_rl.types import EnvironmentSpec
+from tests.algorithms import test_dqn as dqn
+from tests.algorithms import test_r2d2 as r2d2
+from tests.algorithms.q_learning import ACTION, VECTOR
 from tests.selection import mostly_slow
 
 
@@ -29,6 +32,23 @@ def test_the_trainer_moves_the_target_at_every_nth_update_and_only_then(agent):
         assert equal(after, before) == (update % 3 != 0)
     assert output.priority.shape == (agent.B,)
     assert all(np.isfinite(value).all() for value in output.metrics.values())
+
+
+def test_the_target_may_follow_slowly():
+    algorithm = dqn.make(update_target_every_n_step=1, target_update_rate=0.1)
+    before = [v.numpy() for v in algorithm._target.trainable_variables]
+    Trainer(algorithm, TrainerConfig(batch_size=dqn.B)).update(dqn.random_sample(algorithm), 0.0)
+    online, after = algorithm._online.trainable_variables, algorithm._target.trainable_variables
+    for old, goal, new in zip(before, online, after, strict=True):
+        np.testing.assert_allclose(new, old + 0.1 * (goal.numpy() - old), rtol=1e-4, atol=1e-6)
+        assert (new.numpy() != old).any()
+
+
+@pytest.mark.parametrize("name", ["dqn", "r2d2"])
+def test_the_target_starts_equal(name):
+    spec = EnvironmentSpec(VECTOR, ACTION)
+    algorithm = registry.make(name, registry.config_class(name)(), spec, 2)
+    assert equal(algorithm._online.variables, algorithm._target.variables)
 
 
 @pytest.mark.parametrize("agent", [dqn, r2d2])

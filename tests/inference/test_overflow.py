@@ -11,12 +11,12 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS
-from seed_rl.algorithms.dqn.algorithm import DQN
-from seed_rl.algorithms.dqn.dqn_config import DQNConfig
-from seed_rl.algorithms.r2d2.algorithm import R2D2
-from seed_rl.algorithms.r2d2.r2d2_config import R2D2Config
-from seed_rl.algorithms.vtrace.algorithm import VTrace
-from seed_rl.algorithms.vtrace.vtrace_config import VTraceConfig
+from seed_rl.algorithms.dqn import DQN
+from seed_rl.algorithms.dqn_config import DQNConfig
+from seed_rl.algorithms.r2d2 import R2D2
+from seed_rl.algorithms.r2d2_config import R2D2Config
+from seed_rl.algorithms.vtrace import VTrace
+from seed_rl.algorithms.vtrace_config import VTraceConfig
 from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
 from seed_rl.serving.request import BadStep, Request, ServedGroup

@@ -1,16 +1,14 @@
-"""Masks in logits and values, and what follows from masked logits."""
+"""Masks in logits and values; tests/algorithms/test_every_algorithm.py has what follows from them."""
 
 import keras
 import numpy as np
 import pytest
-import scipy.special
 import tensorflow as tf
 
 from seed_rl.networks.action_mask import FORBIDDEN, ActionMask, without_mask
 from seed_rl.networks.actor_critic import ActorCritic, PolicyNetwork
 from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.networks.q_network import Head, QNetwork
-from seed_rl.ops.distributions import Categorical
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
 
 T, B, A = 4, 50, 11
@@ -50,7 +48,10 @@ def test_a_mask_of_any_dtype_is_found(dtype):
 def test_without_a_mask_nothing_is_computed(spec):
     mask, values = ActionMask(EnvironmentSpec(spec, ACTION)), tf.zeros([B, A])
     assert mask.of({}) is None and mask.apply(values, {}) is values
-    assert without_mask(spec) is spec or without_mask(spec) == spec
+    assert without_mask(spec) == spec
+    assert without_mask(PACKED) == {"observation": VECTOR}
+    alone = {"action_mask": ArraySpec((A,), "bool")}
+    assert without_mask(alone) == alone
 
 
 @pytest.mark.parametrize(
@@ -75,13 +76,6 @@ def test_a_mask_that_allows_nothing_counts_as_one_that_allows_everything():
     assert allowed[0].numpy().all() and allowed[1].numpy().tolist() == masks[1].tolist()
 
 
-def test_what_a_network_sees_is_all_but_the_mask_unless_there_is_nothing_else():
-    assert without_mask(PACKED) == {"observation": VECTOR}
-    assert without_mask(VECTOR) == VECTOR
-    alone = {"action_mask": ArraySpec((A,), "bool")}
-    assert without_mask(alone) == alone
-
-
 def outputs_of(name, env):
     """Outputs of a network for each action, `[T, B, A]`."""
     config = NetworkConfig(mlp_sizes="8", lstm_size=4)
@@ -101,37 +95,3 @@ def test_networks_mask_each_step_and_see_no_mask(name):
     found, everything = (outputs_of(name, random_env(x)) for x in (masks, np.ones_like(masks)))
     assert np.abs(everything).max() < 1e4
     np.testing.assert_array_equal(found, np.where(masks, everything, np.float32(FORBIDDEN)))
-
-
-def test_distributions_of_masked_logits_against_numpy():
-    """Probabilities of forbidden actions are 0, and what is forbidden counts nowhere."""
-    masks, rng = random_masks(B), np.random.default_rng(2)
-    raw = rng.normal(size=(2, B, A)) * 3
-    logits, other = (tf.constant(np.where(masks, x, FORBIDDEN), tf.float32) for x in raw)
-    distribution, action = Categorical(ACTION), np.where(masks, rng.random(masks.shape), -1).argmax(-1)
-    rows = range(B)
-    log_p, log_q = ([scipy.special.log_softmax(x[b][masks[b]]) for b in rows] for x in raw)
-    place = [masks[b, : action[b]].sum() for b in rows]
-    expected = {
-        "log_prob": [log_p[b][place[b]] for b in rows],
-        "entropy": [-(np.exp(log_p[b]) * log_p[b]).sum() for b in rows],
-        "kl": [(np.exp(log_p[b]) * (log_p[b] - log_q[b])).sum() for b in rows],
-    }
-    with tf.GradientTape(persistent=True) as tape:
-        tape.watch([logits, other])
-        found = {
-            "log_prob": distribution.log_prob(logits, tf.constant(action, tf.int32)),
-            "entropy": distribution.entropy(logits),
-            "kl": distribution.kl(logits, other),
-        }
-    for name, values in expected.items():
-        np.testing.assert_allclose(found[name], values, rtol=1e-4, atol=1e-5, err_msg=name)
-        gradient = tape.gradient(found[name], logits).numpy()
-        assert np.isfinite(gradient).all() and np.abs(gradient[masks]).max() > 0
-        assert (gradient[~masks] == 0).all(), name
-    assert (tf.nn.softmax(logits).numpy()[~masks] == 0).all()
-    sampled = np.array([distribution.sample(logits) for _ in range(200)])
-    drawn = np.zeros_like(masks)
-    drawn[np.arange(B), sampled] = True
-    assert not (drawn & ~masks).any()
-    assert np.take_along_axis(masks, distribution.mode(logits).numpy()[:, None], -1).all()

@@ -63,32 +63,3 @@ def test_nothing_passes_an_episode_end(spec, options):
     output, _ = net.unroll(joined_action, joined, net.trunk.initial_state(B))
     np.testing.assert_allclose(output.policy_parameters[3:], expected.policy_parameters[3:], **CLOSE)
     assert np.abs(output.policy_parameters[:3] - expected.policy_parameters[:3]).max() > 1e-6
-
-
-@pytest.mark.parametrize(
-    "spec,options,sentence",
-    [
-        (VECTOR, {"torso": "nature"}, "--torso=nature needs images"),
-        (FRAME, {"torso": "nature"}, "needs images of at least 36x36"),
-        (VECTOR, {"frame_stack": 4}, "--frame_stack=4 needs images of uint8"),
-    ],
-)
-def test_settings_that_do_not_fit_are_refused(spec, options, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        network(spec, **options)
-
-
-@pytest.mark.parametrize(
-    "spec,options", [(VECTOR, {}), (FRAME, {"frame_stack": 4}), (DICT, {"frame_stack": 2})]
-)
-def test_steps_may_be_run_separately_from_the_states_before_them(spec, options):
-    found = network(spec, lstm_size=0, **options)
-    prev_action, env = random_unroll(spec)
-    start = found.trunk.initial_state(B)
-    whole, _ = found.unroll(prev_action, env, start)
-    states = found.trunk.states(env, start)
-    for t in (3, 0, T - 1):
-        step = tf.nest.map_structure(lambda x, t=t: x[t : t + 1], (prev_action, env))
-        state = tf.nest.map_structure(lambda x, t=t: x[t], states)
-        single, _ = found.unroll(*step, state)
-        np.testing.assert_allclose(single.baseline[0], whole.baseline[t], **CLOSE)

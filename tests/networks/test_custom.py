@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.networks.custom import load_network
+from seed_rl.networks.encoder import load_network
 from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.networks.trunk import Trunk
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput

@@ -5,8 +5,8 @@ import tensorflow as tf
 
 from seed_rl.networks import images
 from seed_rl.networks.encoder import Encoder
-from seed_rl.networks.layers import turn
 from seed_rl.networks.networks_config import NetworkConfig
+from seed_rl.networks.stacking import turn
 from seed_rl.types import ArraySpec
 
 # Shape, dtype, and the order of dimensions; None if it is no image.

@@ -5,6 +5,7 @@ import tensorflow as tf
 from seed_rl.networks.encoder import Encoder
 from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.networks.scaling import FixedScale, RunningScale
+from seed_rl.networks.stacking import FrameStack
 from seed_rl.networks.torsos import MLP, PixelConv2D
 from seed_rl.types import ArraySpec
 
@@ -33,31 +34,22 @@ def test_statistics_are_those_of_all_that_was_observed(spec):
     np.testing.assert_allclose(scale.variance, everything.var(0), rtol=1e-4)
 
 
-def test_components_of_a_vector_are_scaled_by_themselves():
-    scale = RunningScale(VECTOR)
-    data = np.random.default_rng(0).normal(size=(1000, 3)) * [1, 10, 100] + [5, 0, -5]
-    scale.update(tf.constant(data, tf.float32))
-    out = MLP(NO_LAYERS, VECTOR, scale)(tf.constant(data, tf.float32)).numpy()
+def test_components_of_a_vector_are_scaled_by_themselves_and_limited():
+    """One that never changes is only centred."""
+    scale, rng = RunningScale(VECTOR), np.random.default_rng(0)
+    data = (rng.normal(size=(1000, 3)) * [1, 100, 0] + [5, -5, 7]).astype(np.float32)
+    scale.update(tf.constant(data))
+    mlp = MLP(NO_LAYERS, VECTOR, scale)
+    out = mlp(tf.constant(data)).numpy()
     np.testing.assert_allclose(out.mean(0), 0, atol=1e-4)
-    np.testing.assert_allclose(out.std(0), 1, rtol=1e-3)
-
-
-def test_a_vector_far_out_is_limited():
-    scale = RunningScale(VECTOR)
-    scale.update(tf.random.normal([50, 3]))
-    np.testing.assert_array_equal(MLP(NO_LAYERS, VECTOR, scale)(tf.fill([1, 3], 1e6)), np.full((1, 3), 10.0))
-
-
-def test_a_component_that_never_changes_is_only_centred():
-    scale = RunningScale(VECTOR)
-    scale.update(tf.fill([5, 3], 7.0))
-    np.testing.assert_allclose(MLP(NO_LAYERS, VECTOR, scale)(tf.fill([1, 3], 8.0)), np.ones((1, 3)))
+    np.testing.assert_allclose(out.std(0), [1, 1, 0], rtol=1e-3)
+    np.testing.assert_allclose(mlp(tf.constant([[1e6, -1e6, 8.0]])), [[10.0, -10.0, 1.0]])
 
 
 @pytest.mark.parametrize("padding", ["same", "valid"])
 @pytest.mark.parametrize("num_frames", [1, 4])
 def test_a_convolution_sees_centred_images_of_variance_one(num_frames, padding):
-    scale = RunningScale(IMAGE, num_frames, one_scale=True)
+    scale = RunningScale(IMAGE, FrameStack(num_frames, IMAGE))
     frames = batches(IMAGE)[2]
     scale.update(tf.constant(frames))
     images = np.repeat(frames.reshape(-1, 9, 8, 1), num_frames, -1)
@@ -76,7 +68,9 @@ def test_a_convolution_sees_centred_images_of_variance_one(num_frames, padding):
 def test_without_observations_it_is_the_fixed_scale(spec):
     inputs = tf.constant(batches(spec)[0][0])
     fixed = MLP(NO_LAYERS, spec, FixedScale(spec))(inputs)
-    running = MLP(NO_LAYERS, spec, RunningScale(spec, one_scale=spec is IMAGE))(inputs)
+    running = MLP(NO_LAYERS, spec, RunningScale(spec, FrameStack(1, IMAGE) if spec is IMAGE else None))(
+        inputs
+    )
     np.testing.assert_allclose(running, np.clip(fixed, -10, 10), rtol=1e-6)
 
 

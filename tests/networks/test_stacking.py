@@ -28,30 +28,21 @@ def random_frames(shape, num_steps=T, seed=0):
     return frames, done
 
 
+@pytest.mark.parametrize("is_packed", [False, True])
 @pytest.mark.parametrize("num_frames", [1, 2, 4, 8])
-@pytest.mark.parametrize("shape", [(3, 2), (3, 2, 2)])
-def test_equals_the_reference_across_episode_ends(num_frames, shape):
-    stack = FrameStack(num_frames, ArraySpec(shape, "uint8"))
-    frames, done = random_frames(shape)
-    stacks, _ = stack.stack(frames, done, stack.initial_state(B))
-    assert stacks.dtype == tf.uint8
-    assert stacks.shape == (T, B, *stack.shape)
-    np.testing.assert_array_equal(stacks, reference(frames, done, num_frames))
-
-
-@pytest.mark.parametrize("num_frames", [1, 4])
 @pytest.mark.parametrize("shape", [(3, 5), (3, 2, 5)])
-def test_packed_frames_are_stacked_as_they_are_and_unpacked_then(num_frames, shape):
-    spec = ArraySpec.packed(shape)
-    stack = FrameStack(num_frames, spec)
+def test_equals_the_reference_across_episode_ends(num_frames, shape, is_packed):
+    """Packed frames are stacked as they are, and then unpacked."""
     frames, done = random_frames(shape)
-    frames %= 2
-    packed = np.packbits(frames.reshape(T, B, -1), axis=-1)
-    stacks, state = stack.stack(packed, done, stack.initial_state(B))
-    assert stacks.shape == (T, B, *stack.shape)
+    spec, sent = ArraySpec(shape, "uint8"), frames
+    if is_packed:
+        frames %= 2
+        spec, sent = ArraySpec.packed(shape), np.packbits(frames.reshape(T, B, -1), axis=-1)
+    stack = FrameStack(num_frames, spec)
+    stacks, state = stack.stack(sent, done, stack.initial_state(B))
+    assert stacks.dtype == tf.uint8 and stacks.shape == (T, B, *stack.shape)
     np.testing.assert_array_equal(stacks, reference(frames, done, num_frames))
-    if num_frames > 1:
-        assert state.shape == (B, *spec.shape, num_frames)
+    assert num_frames == 1 or state.shape == (B, *spec.shape, num_frames)
 
 
 @pytest.mark.parametrize("lengths", [[1] * T, [4, 1, 6]])
@@ -76,8 +67,4 @@ def test_the_inverse_of_numpy(shape, leading):
     unpacked = unpack(tf.constant(packed), spec)
     assert unpacked.dtype == tf.uint8
     np.testing.assert_array_equal(unpacked, bits)
-
-
-def test_what_is_not_packed_stays():
-    array = tf.constant([[1, 2]], tf.uint8)
-    assert unpack(array, ArraySpec((2,), "uint8")) is array
+    assert unpack(unpacked, ArraySpec(shape, "uint8")) is unpacked

@@ -27,22 +27,12 @@ def test_state_is_only_what_is_needed():
     assert list(trunk(DICT, frame_stack=2).initial_state(2)["frames"]) == ["image"]
 
 
-def test_last_action_and_reward():
+@pytest.mark.parametrize(("limit", "clipped"), [(1.0, (0.5, -1)), (5.0, (0.5, -5)), (0.0, (0.5, -7))])
+def test_last_action_and_reward(limit, clipped):
     env = EnvOutput(tf.constant([[0.5, -7.0, 3.0]]), tf.constant([[False, False, True]]), None, None)
-    output = last_action_and_reward(ACTION, tf.constant([[1, 3, 2]]), env, 1.0)
-    np.testing.assert_array_equal(output, [[[0, 1, 0, 0, 0.5], [0, 0, 0, 1, -1], [0, 0, 0, 0, 0]]])
-
-
-@pytest.mark.parametrize(
-    ("options", "reward"),
-    [({}, -1.0), ({"max_abs_last_reward": 5.0}, -5.0), ({"max_abs_last_reward": 0.0}, -7.0)],
-)
-def test_the_last_reward_is_clipped_as_the_settings_say(options, reward):
-    network = trunk(lstm_size=0, mlp_sizes="", **options)
-    _, env, state = network.example()
-    env = env._replace(reward=tf.constant([[-7.0]]), done=tf.constant([[False]]))
-    features, _ = network.unroll(tf.constant([[2]]), env, state)
-    np.testing.assert_array_equal(features[0, 0, -5:], [0, 0, 1, 0, reward])
+    output = last_action_and_reward(ACTION, tf.constant([[1, 3, 2]]), env, limit)
+    one, other = clipped
+    np.testing.assert_array_equal(output, [[[0, 1, 0, 0, one], [0, 0, 0, 1, other], [0, 0, 0, 0, 0]]])
 
 
 def test_the_last_action_is_scaled_by_bounds_that_are_far_out():

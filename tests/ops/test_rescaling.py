@@ -17,14 +17,8 @@ def test_one_undoes_the_other(epsilon):
 REWARDS = np.array([-20.0, -1.0, -0.1, 0.0, 0.1, 1.0, 20.0], np.float32)
 
 
-def test_clip_limits_both_ways():
+def test_rewards_are_clipped_or_squeezed():
     np.testing.assert_allclose(clip_reward(REWARDS, 0.5), [-0.5, -0.5, -0.1, 0, 0.1, 0.5, 0.5])
-
-
-def test_zero_leaves_rewards_alone():
     np.testing.assert_array_equal(clip_reward(REWARDS, 0), REWARDS)
-
-
-def test_soft_asymmetric():
     expected = [(0.3 if r < 0 else 1.0) * 5 * np.tanh(r / 5) for r in REWARDS]
     np.testing.assert_allclose(soft_asymmetric(REWARDS), expected, rtol=1e-5)

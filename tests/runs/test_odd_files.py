@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from seed_rl.algorithms.vtrace.vtrace_config import VTraceConfig
+from seed_rl.algorithms.vtrace_config import VTraceConfig
 from seed_rl.environments.suites.catch import CatchConfig
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.metrics.bottlenecks import report

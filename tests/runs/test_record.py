@@ -6,7 +6,7 @@ import json
 import pytest
 
 from seed_rl.algorithms import registry as algorithms
-from seed_rl.algorithms.vtrace.vtrace_config import VTraceConfig
+from seed_rl.algorithms.vtrace_config import VTraceConfig
 from seed_rl.environments import registry as environments
 from seed_rl.environments.suites.catch import CatchConfig
 from seed_rl.environments.suites.classic import GymConfig

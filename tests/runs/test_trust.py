@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from seed_rl.algorithms.vtrace.vtrace_config import VTraceConfig
+from seed_rl.algorithms.vtrace_config import VTraceConfig
 from seed_rl.environments.suites.catch import CatchConfig
 from seed_rl.environments.suites.classic import GymConfig
 from seed_rl.runs import record

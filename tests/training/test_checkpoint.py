@@ -9,8 +9,8 @@ import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from seed_rl.algorithms.base import LOSS
-from seed_rl.algorithms.vtrace.algorithm import VTrace
-from seed_rl.algorithms.vtrace.vtrace_config import VTraceConfig
+from seed_rl.algorithms.vtrace import VTrace
+from seed_rl.algorithms.vtrace_config import VTraceConfig
 from seed_rl.training.checkpoint import (
     WRITE_ERRORS,
     Checkpointer,

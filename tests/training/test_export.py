@@ -9,8 +9,8 @@ import keras
 import pytest
 import tensorflow as tf
 
-from seed_rl.algorithms.vtrace.algorithm import VTrace
-from seed_rl.algorithms.vtrace.vtrace_config import VTraceConfig
+from seed_rl.algorithms.vtrace import VTrace
+from seed_rl.algorithms.vtrace_config import VTraceConfig
 from seed_rl.training.export import export_policy
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
 

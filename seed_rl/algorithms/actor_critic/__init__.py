@@ -1,1 +1,0 @@
-"""Policies and parts of losses that actor-critic algorithms share."""

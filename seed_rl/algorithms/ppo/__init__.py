@@ -1,1 +1,0 @@
-"""PPO: proximal policy optimization (Schulman et al., 2017)."""

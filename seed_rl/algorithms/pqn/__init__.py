@@ -1,1 +1,0 @@
-"""PQN: parallel Q-learning without replay or a target network (Gallici et al., 2024)."""

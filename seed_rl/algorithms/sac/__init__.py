@@ -1,1 +1,0 @@
-"""SAC: soft actor-critic with a learned temperature (Haarnoja et al., 2018)."""

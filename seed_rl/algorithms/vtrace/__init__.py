@@ -1,1 +1,0 @@
-"""V-trace: an off-policy actor-critic (Espeholt et al., "IMPALA", 2018, section 4)."""
