@@ -39,24 +39,30 @@ class Deadline:
     It interrupts Python code and whatever a signal interrupts: sleeps, locks, sockets, pipes. Native code
     that never returns to Python is not interrupted. In other threads there is no limit.
 
-    As a context it limits the calls within. Each adds to `calls` before it begins, has the whole limit, and
+    As a context it limits one call; `each` makes it one of many calls, each of which has the whole limit, and
     may take a tenth more.
 
     Attributes:
-      calls: the number of calls that have begun.
+      calls: the number of calls that have begun; those of `each` count themselves.
     """
 
     def __init__(self, seconds: float):
         self._seconds = seconds if threading.current_thread() is threading.main_thread() else 0.0
-        self.calls = 0
+        self.calls, self._is_of_each = 0, False
         self._ticking = (-1, 0.0)  # The call at the last tick of the timer, and the time of its first one.
         if self._seconds:
             signal.signal(signal.SIGALRM, self._tick)
 
+    def each(self) -> "Deadline":
+        """Makes the next context one of many calls. Ticks interrupt what native code waits for earlier."""
+        self._is_of_each = True
+        return self
+
     def __enter__(self) -> None:
-        self.calls += 1
+        is_of_each, self._is_of_each = self._is_of_each, False
         if self._seconds:
-            signal.setitimer(signal.ITIMER_REAL, self._seconds / 10, self._seconds / 10)
+            self._ticking, tick = (self.calls, time.monotonic()), self._seconds / 10
+            signal.setitimer(signal.ITIMER_REAL, tick if is_of_each else self._seconds, tick)
 
     def __exit__(self, *_: object) -> None:
         if self._seconds:

@@ -57,7 +57,7 @@ class SingleEnvironments(BatchedEnvironment):
         rewards: list[Any] = []
         infos: list[Any] = []
         outcomes: list[Any] = []
-        with self._deadline:
+        with self._deadline.each():
             is_plain = self._has_rows and True not in self._must_reset
             if is_plain and self._play_rows(decoded, rewards, infos, outcomes):
                 if self._write_rows(rewards, infos):
@@ -138,7 +138,7 @@ class SingleEnvironments(BatchedEnvironment):
         env = watched.env
         for action in actions:
             self._agent_steps, self._is_void[index] = self._agent_steps + 1, True
-            with self._deadline:
+            with self._deadline.each():
                 outcome = owned_step(watched.step(action))
             self._write_outcome(index, outcome)
             if self._must_reset[index]:

@@ -70,7 +70,7 @@ class VectorEnvironment(BatchedEnvironment):
         if self._vector.is_broken:
             self._start_all(None)
             return [{} for _ in range(self.num_envs)]
-        with self._deadline:
+        with self._deadline.each():
             outcome = self._vector.step(np.array(self._decode(actions), self._action_dtype))
         try:
             if isinstance(outcome, BaseException):

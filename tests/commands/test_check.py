@@ -103,8 +103,9 @@ def test_the_command_shows_the_line_of_a_bug(method):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     *_, sentence = done.stderr.splitlines()
     assert done.returncode == 1 and sentence.startswith("seed_rl: error: Environment 0 failed")
+    blamed = "step" if method == "step" else "make"
     assert sentence.endswith(
-        f"{method}() raised KeyError: 'missing' (broken.py:{broken.place('raises')} in raises)."
+        f"{blamed}() raised KeyError: 'missing' (broken.py:{broken.place('raises')} in raises)."
     )
     assert done.stderr.count("Traceback") == 1
     commands = "print('here', method)\nq\n" if method != "raises" else ""

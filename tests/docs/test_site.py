@@ -80,14 +80,15 @@ def parsed(monkeypatch):
 
     def run(name, args):
         main = main_of(name)
-        in_process = "seed_rl.launch.actor_process" if name.endswith("actor") else main.__module__
+        in_process = main.__module__
+        if name in ("actor", "policy_actor", "learner"):
+            in_process = f"seed_rl.launch.{name.rpartition('_')[2]}_process"
         module = importlib.import_module(in_process)
         if name == "sweep" and any(arg.endswith(".yaml") and Path(arg).exists() for arg in args):
             stop_after(importlib.import_module("seed_rl.sweeps.trials"), "Sweep")
         else:
-            last = next(
-                f for f in ("make_plan", "parse_options", "parse_job", "resolve") if hasattr(module, f)
-            )
+            parsers = "make_plan", "parse_options", "parse_job", "_resolved", "resolve"
+            last = next(f for f in parsers if hasattr(module, f))
             stop_after(module, last)
         with pytest.raises(_ParsedError):
             main([f"seed_rl {name}", *args])

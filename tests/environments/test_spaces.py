@@ -326,7 +326,7 @@ def test_actions_that_agents_refuse(space, agents, text):
 MANY = spaces.Discrete(5_000_000)
 # Observation space, and what the sentence must name.
 REFUSED_OBSERVATIONS = [
-    (MANY, "observation would .* 5,000,000 numbers"),
+    (MANY, "would .* 5,000,000 numbers"),
     (spaces.Dict(where=spaces.Tuple([VECTOR, MANY])), "'where/1'.* 5,000,000 numbers"),
     (spaces.MultiDiscrete([2, 2_000_000]), "4,000,000 numbers"),
     (spaces.MultiDiscrete(np.full((9, 9, 9), 9_999)), "7,289,271 numbers"),

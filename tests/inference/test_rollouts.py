@@ -100,7 +100,7 @@ def test_rollouts_follow_one_another_and_each_is_played_by_one_version(max_batch
                 world.answer()
                 waiting -= set(np.flatnonzero((world.next_step != before)[::SIZE]).tolist())
         assert waiting == {0, 1, 2}  # All are held back.
-        sizes = world.core.metrics._counts.batch_sizes
+        sizes = world.core.metrics._values["batch_sizes"]
         assert sizes and 0 not in sizes  # A batch that nobody gets an answer to is not counted.
         check(world.train(), version, [version * T] * 6)
 
