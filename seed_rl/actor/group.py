@@ -119,18 +119,20 @@ class EpisodeStatistics:
           The episodes that ended at this step, in environment order.
         """
         rewards: Any = env.reward
-        before, ended = self._shows_last, env.done | env.truncated
-        if self._has_shown or any(infos) or np.count_nonzero(ended):
-            if any(_RAW_REWARD in info for info in infos):
-                rewards = [raw_reward(*one) for one in zip(rewards.tolist(), infos, strict=True)]
-            self._shows_last = env.truncated | [_IS_SHOWN in info for info in infos]
-            self._has_shown = bool(self._shows_last.any())
-            ended |= self._shows_last
-            if before.any():  # They were reset: no action was executed.
-                rewards, ended = np.where(before, 0.0, rewards), ended & ~before
-                self._agent_steps -= before
-        self._returns += rewards
-        self._agent_steps += 1
+        goes_on = not (self._has_shown or any(infos) or np.count_nonzero(env.done))
+        if goes_on and not np.count_nonzero(env.truncated):
+            self._returns += rewards
+            self._agent_steps += 1
+            return []
+        if any(_RAW_REWARD in info for info in infos):
+            rewards = [raw_reward(*one) for one in zip(rewards.tolist(), infos, strict=True)]
+        before = self._shows_last
+        self._shows_last = env.truncated | [_IS_SHOWN in info for info in infos]
+        self._has_shown = bool(self._shows_last.any())
+        # Those that were reset executed no action.
+        ended = (env.done | self._shows_last) & ~before
+        self._returns += np.where(before, 0.0, rewards)
+        self._agent_steps += ~before
         return [episode for i in np.flatnonzero(ended).tolist() if (episode := self._ended(i, infos[i]))]
 
     def _ended(self, index: int, info: dict[Any, Any]) -> pb.Episode | None:

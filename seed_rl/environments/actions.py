@@ -158,7 +158,7 @@ def _decode_integers(
 ) -> list[Any]:
     """Decodes N integer wire actions; raises ValueError if one is out of range."""
     inside = actions.astype(np.uint64) < num_values  # Negative numbers are large, too.
-    if not inside.all():
+    if np.count_nonzero(inside) < inside.size:
         wrong = actions[np.argmin(inside.reshape(len(actions), -1).all(axis=1))]
         raise ValueError(
             f"The action {wrong.tolist()} is out of range; each number must be at least 0 and less than its "
