@@ -54,7 +54,8 @@ WITH_REPLAY = {
         64,
         2e-3,
     ),
-    "ladder": ("dqn", {**DQN, "exploration": "ladder", "loss": "squared"}, 600, 1, 64, 2e-3),
+    # With 600 and 2e-3, one seed of three misses a few balls.
+    "ladder": ("dqn", {**DQN, "exploration": "ladder", "loss": "squared"}, 900, 1, 64, 1e-3),
     "r2d2": ("r2d2", {**R2D2, "lstm_size": 0}, 150, 4, B, 3e-3),
     "r2d2, LSTM": ("r2d2", {**R2D2, "lstm_size": 32}, 150, 4, B, 3e-3),
     "sac": ("sac", {**SAC, "mlp_sizes": "32,32", "target_entropy_fraction": 0.3}, 400, 2, 64, 3e-3),
