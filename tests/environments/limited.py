@@ -8,8 +8,8 @@ from gymnasium import spaces
 class Limited(gymnasium.Env):
     """Truncated after `length` agent steps, of which `terminates` says whether the last one terminates.
 
-    Observes a Dict: the number of resets so far, the agent step, and a random number of the episode. Its
-    figures are in the info of the last step.
+    The reward is the agent step plus the second action. Observes a Dict: the number of resets so far, the
+    agent step, and a random number of the episode. Its figures are in the info of the last step.
     """
 
     observation_space = spaces.Dict(
@@ -35,7 +35,7 @@ class Limited(gymnasium.Env):
         ended = self.played >= self.length
         info = {"is_success": True, "metrics": {"length": self.played}} if ended else {}
         ends = (ended, False) if self.terminates else (False, ended)
-        return self.observe(), float(action[1] + 1), *ends, info
+        return self.observe(), float(action[1] + self.played), *ends, info
 
     def observe(self):
         return {
@@ -46,3 +46,4 @@ class Limited(gymnasium.Env):
 
 
 gymnasium.register("Limited-v0", Limited)
+gymnasium.register("LimitedTo4-v0", Limited, max_episode_steps=4)

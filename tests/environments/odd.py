@@ -9,8 +9,15 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from seed_rl.actor.group import EpisodeStatistics
+from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.failures import FailureConfig
+from seed_rl.environments.singles import SingleEnvironments
+
 LENGTH = 5  # Agent steps of an episode.
 WHEN = 3  # The agent step of an episode in which a method does something else.
+
+FIRST_ENV = 10
 
 # The game of a process test, as `--game=tests.environments.odd:Odd-v0`: the name of a kind in KINDS.
 KIND = "SEED_RL_TEST_KIND"
@@ -75,6 +82,35 @@ class Odd(gymnasium.Env):
         else:
             honest = space.sample()
         return self._replace("observation", honest) if self.played == WHEN else honest
+
+
+def odd_batch(*kinds, others=(), num_envs=2, first_env=FIRST_ENV, max_failures=3, timeout=0):
+    """A batch, and the list of all environments that are made: first of these kinds, then like `others`.
+
+    A kind has arguments of Odd, and may have `make`: a function that is called in the place of making it.
+    """
+    made, arguments = [], itertools.chain(map(dict, kinds), itertools.repeat(dict(others)))
+
+    def make(config, seed):
+        kind = next(arguments)
+        if "make" in kind:
+            kind["make"](None)
+        made.append(Odd(**kind))
+        return made[-1]
+
+    tolerance = FailureConfig(max_environment_failures=max_failures, env_step_timeout_secs=timeout)
+    suite, config = Suite(EnvironmentConfig, make), EnvironmentConfig()
+    return SingleEnvironments(suite, config, range(num_envs), tolerance, first_env), made
+
+
+def episodes_of(batch, agent_steps):
+    """(environment, return, agent steps) of each episode that an actor reports."""
+    statistics, found = EpisodeStatistics(batch.num_envs), []
+    for _ in range(agent_steps):
+        env, infos = batch.step(np.zeros(batch.num_envs, np.int32))
+        assert np.isfinite(env.reward).all()
+        found += [(e.env, e.episode_return, e.agent_steps) for e in statistics.update(env, infos)]
+    return found
 
 
 def raises(error):

@@ -44,20 +44,13 @@ class Masks(gymnasium.Env):
         return ({"seen": seen, **mask}, {}) if self._in_observation else (seen, mask)
 
 
-@pytest.fixture
-def batch():
-    """Makes a batch of one environment with these arguments."""
-
-    def make(settings=(), **kwargs):
-        gymnasium.register("Masks-v0", lambda: Masks(**kwargs))
-        found.append(SingleEnvironments(SUITE, GymConfig(game="Masks-v0", **dict(settings)), [1]))
-        return found[-1]
-
-    found = []
-    yield make
-    for one in found:
-        one.close()
-    gymnasium.registry.pop("Masks-v0", None)
+def batch(settings=(), **kwargs):
+    """A batch of one environment with these arguments."""
+    gymnasium.register("Masks-v0", lambda: Masks(**kwargs))
+    try:
+        return SingleEnvironments(SUITE, GymConfig(game="Masks-v0", **dict(settings)), [1])
+    finally:
+        gymnasium.registry.pop("Masks-v0")
 
 
 def mask_of(output, size=A):
@@ -78,13 +71,10 @@ OTHER = [False, True, True]
     "mask", [OTHER, np.array(OTHER), np.array(OTHER, np.int8), np.array(OTHER, np.float64)], ids=repr
 )
 @pytest.mark.parametrize("in_observation", [False, True])
-def test_a_mask_becomes_a_part_of_the_observation(batch, mask, in_observation):
+def test_a_mask_becomes_a_part_of_the_observation(mask, in_observation):
     env = batch(mask=mask, in_observation=in_observation)
     name = "seen" if in_observation else "observation"
-    assert env.spec.observation == {
-        "action_mask": ArraySpec.packed((A,)),
-        name: ArraySpec((2,), "float32"),
-    }
+    assert env.spec.observation == {"action_mask": ArraySpec.packed((A,)), name: ArraySpec((2,), "float32")}
     assert mask_of(env.reset()) == HONEST.tolist()
     output = play(env)
     assert mask_of(output) == OTHER
@@ -106,7 +96,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("in_observation", [False, True])
 @pytest.mark.parametrize("name", FAULTS)
-def test_another_mask_is_a_failure_that_one_sentence_explains(batch, name, in_observation):
+def test_another_mask_is_a_failure_that_one_sentence_explains(name, in_observation):
     mask, sentence = FAULTS[name]
     env = batch(mask=mask, in_observation=in_observation)
     with pytest.raises(EnvironmentFailedError) as found:
@@ -116,13 +106,13 @@ def test_another_mask_is_a_failure_that_one_sentence_explains(batch, name, in_ob
 
 @pytest.mark.parametrize("mask", [None, [0, 0, 0]])
 @pytest.mark.parametrize("ends", ["terminated", "truncated"])
-def test_the_last_step_of_an_episode_needs_no_mask(batch, ends, mask):
+def test_the_last_step_of_an_episode_needs_no_mask(ends, mask):
     output = play(batch(mask=mask, ends=ends))
     expected = HONEST.tolist() if ends == "terminated" else [True] * A  # A new episode has begun, or not.
     assert mask_of(output) == expected
 
 
-def test_masks_of_several_actions_follow_one_another(batch):
+def test_masks_of_several_actions_follow_one_another():
     env = batch(mask=[1, 1, 0], action_space=spaces.MultiDiscrete([2, 1]))
     with pytest.raises(EnvironmentFailedError, match="forbids all actions"):
         play(env, shape=(1, 2))
@@ -133,19 +123,11 @@ def test_masks_of_several_actions_follow_one_another(batch):
     ("settings", "kwargs", "sentence"),
     [
         ({}, {"action_space": spaces.Box(-1.0, 1.0, (3,))}, "only discrete actions can be masked"),
-        (
-            {"num_action_repeats": 2},
-            {},
-            r"--num_action_repeats=2 could take .*; use --num_action_repeats=1\.",
-        ),
-        (
-            {"random_start_steps": 5},
-            {},
-            r"--random_start_steps=5 could take .*; use --random_start_steps=0\.",
-        ),
+        ({"num_action_repeats": 2}, {}, r"_repeats=2 could take .*; use --num_action_repeats=1\."),
+        ({"random_start_steps": 5}, {}, r"_steps=5 could take .*; use --random_start_steps=0\."),
     ],
 )
-def test_what_cannot_be_masked_is_refused(batch, settings, kwargs, sentence):
+def test_what_cannot_be_masked_is_refused(settings, kwargs, sentence):
     with pytest.raises(ValueError, match=sentence):
         batch(settings, **kwargs)
 

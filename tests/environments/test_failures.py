@@ -2,41 +2,21 @@
 
 import json
 import logging
-import re
 import signal
 import subprocess
 import sys
 
-import gymnasium
 import numpy as np
 import pytest
 
-from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
 from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.suites.classic import SUITE, GymConfig
 from tests.environments import broken
 from tests.environments.broken import BUGS
-from tests.environments.odd import LENGTH, WHEN, Odd, raises
+from tests.environments.odd import LENGTH, WHEN, odd_batch, raises
 
 GONE = raises(RuntimeError("the engine is gone"))
-PLACE = f"odd.py:{GONE.__code__.co_firstlineno + 1} in function"
-FIRST_ENV = 10
-
-
-def make(*kinds, max_failures=3):
-    """A batch of two environments that was reset, and all that are made; those after `kinds` are valid."""
-    made = []
-
-    def make_env(config, seed):
-        made.append(Odd(**(kinds[len(made)] if len(made) < len(kinds) else {})))
-        return made[-1]
-
-    tolerance = FailureConfig(max_environment_failures=max_failures, env_step_timeout_secs=0)
-    suite = Suite(EnvironmentConfig, make_env)
-    batch = SingleEnvironments(suite, EnvironmentConfig(), [0, 1], tolerance, FIRST_ENV)
-    batch.reset()
-    return batch, made
 
 
 def play(batch, agent_steps):
@@ -49,9 +29,10 @@ def play(batch, agent_steps):
     return trace
 
 
-def test_a_failed_step_voids_the_episode_and_another_environment_goes_on():
+def test_a_failed_step_voids_the_episode_and_another_environment_goes_on_until_it_fails():
     closed = []
-    batch, made = make({"step": GONE, "close": closed.append})
+    batch, made = odd_batch({"step": GONE, "close": closed.append}, max_failures=1)
+    batch.reset()
     assert play(batch, WHEN + 1 + LENGTH) == [
         (1, 1, False, False),
         (2, 1, False, False),
@@ -64,10 +45,14 @@ def test_a_failed_step_voids_the_episode_and_another_environment_goes_on():
         (0, 1, True, False),
     ]
     assert (len(made), len(closed)) == (3, 1)
+    made[2].replaced["step"] = GONE
+    play(batch, WHEN + 1)
+    assert len(made) == 4  # The episode that ended has cleared the count.
 
 
 def test_a_failed_reset_keeps_the_reward_of_the_episode_before():
-    batch, made = make()
+    batch, made = odd_batch()
+    batch.reset()
     made[0].replaced["reset"] = GONE
     assert play(batch, LENGTH)[-1] == (0, 1, True, False)
     assert len(made) == 3
@@ -75,40 +60,14 @@ def test_a_failed_reset_keeps_the_reward_of_the_episode_before():
 
 @pytest.mark.parametrize("place", ["make", "reset"])
 def test_handlers_of_signals_are_back_when_an_environment_has_replaced_them(place):
-    class Handling(gymnasium.wrappers.TimeLimit):
-        def reset(self, **kwargs):
-            if place == "reset":
-                signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            return super().reset(**kwargs)
-
-    def make(config, seed):
-        if place == "make":
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        return Handling(gymnasium.make("CartPole-v1"), 10)
+    def ignores(honest):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        return honest
 
     before = signal.getsignal(signal.SIGTERM)
-    batch = SingleEnvironments(Suite(EnvironmentConfig, make), EnvironmentConfig(), [1])
+    batch, _ = odd_batch({place: ignores}, num_envs=1)
     batch.reset([1])
     assert signal.getsignal(signal.SIGTERM) is before
-    batch.close()
-
-
-def test_one_failure_too_many_names_environment_episode_and_step():
-    batch, _ = make({}, {"step": GONE}, max_failures=0)
-    sentence = (
-        f"Environment {FIRST_ENV + 1} failed in episode 1 at agent step {WHEN}: step() raised RuntimeError: "
-        f"the engine is gone ({PLACE}); this was failure 1 without a finished episode: "
-    )
-    with pytest.raises(EnvironmentFailedError, match=f"^{re.escape(sentence)}.*--max_environment_failures"):
-        play(batch, WHEN)
-
-
-def test_an_episode_that_ends_forgives():
-    batch, made = make({"step": GONE}, max_failures=1)
-    play(batch, WHEN + 1 + LENGTH)  # A failure, then a whole episode.
-    made[2].replaced["step"] = GONE
-    play(batch, WHEN + 1)
-    assert len(made) == 4
 
 
 def fails(bug, method, caplog):

@@ -21,8 +21,6 @@ BEGIN = """
 import functools, itertools, os, sys, threading
 import gymnasium
 from seed_rl.environments.function_file import contents
-
-
 class Mine(gymnasium.Env):
     def __init__(self, size=1):
         self.observation_space = gymnasium.spaces.Box(0, 1, (size,))
@@ -76,8 +74,6 @@ make = lambda: gymnasium.make("Mine-v0")
 HELPER = f"""
 {BEGIN}
 gymnasium.register("Helper-v0", "helper:Mine", kwargs={{"size": 3}})
-
-
 def make():
     return Mine(3)
 """
@@ -97,6 +93,12 @@ def run(directory, *command, **variables):
     )
 
 
+def of_each(function, cases):
+    """What the function returns for each of the cases, by their names."""
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(cases, pool.map(function, cases.values()), strict=True))
+
+
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory):
     """Output of writing each script's function in one process, and of calling it in another."""
@@ -109,11 +111,9 @@ def outcomes(tmp_path_factory):
             (directory / f"{name}.py").write_text(HELPER)
         (directory / "scripts" / "train.py").write_text(f"{BEGIN}\n{script}\n{END}")
         written = run(directory, "scripts/train.py")
-        read = run(ROOT, "-c", READ, str(directory / "function"))
-        return written.stderr, read.stderr
+        return written.stderr, run(ROOT, "-c", READ, str(directory / "function")).stderr
 
-    with ThreadPoolExecutor(2) as pool:
-        return dict(zip(SCRIPTS, pool.map(outcome, SCRIPTS.values()), strict=True))
+    return of_each(outcome, SCRIPTS)
 
 
 @pytest.mark.parametrize("case", SCRIPTS)
@@ -139,17 +139,13 @@ def test_a_function_that_cannot_be_pickled_is_refused_in_one_sentence():
             raise TypeError("it has a window")
 
     env = Locked()
-    with pytest.raises(
-        ValueError, match=r"cannot be pickled \(it has a window\); make the environment inside"
-    ):
+    with pytest.raises(ValueError, match=r"cannot be pickled \(it has a window\); make the environment in"):
         function_file.contents(lambda: env)
 
 
 SPEED_HELPER = """
 import deeper
-
 SPEED = 2
-
 def speed():
     return SPEED * deeper.FACTOR
 """
@@ -166,10 +162,8 @@ PORTS = itertools.count(5000)
 LOG, LOCK = logging.getLogger("mine"), threading.Lock()
 Point = collections.namedtuple("Point", "x y")
 
-
 class Kind(enum.Enum):
     ONE, TWO = "one", "two"
-
 
 @dataclasses.dataclass
 class Settings:
@@ -177,52 +171,38 @@ class Settings:
     names: frozenset = frozenset({"x", "y", "z"})
     place: Point = Point(1, 2)
 
-
 class Base(gymnasium.Env, abc.ABC):
     action_space = gymnasium.spaces.Discrete(2)
-
     @property
     def reward(self):
         return 1.5
 
-
 class Mine(Base):
     """A world."""
-
     table = np.arange(4.0)
-
     def __init__(self, settings, bonus=0):
         self.settings, self.bonus, self.peer = settings, bonus, Other
-
     @functools.lru_cache
     def moves(self, name):
         return name in {"left", "right"} and name in NAMES and next(PORTS) and LOG
-
     @staticmethod
     def scaled(value):
         return helper.speed() * doubled(value)
-
     def made(self):
         class Inner:
             width = 11
         return Inner, Kind.ONE, functools.partial(doubled, 3), Mine
 
-
 class Other:
     owner = Mine
 
-
 def doubled(value):
     return 2 * value
-
-
 gymnasium.register("Mine-v0", Mine, max_episode_steps=50)
 gymnasium.register("Mine-v1", "__main__:Mine")
 
-
 def maker(bonus):
     return lambda: Mine(Settings(), bonus)
-
 
 make = maker(4)
 print(contents(make)[1])
@@ -259,36 +239,25 @@ OTHER = {
 }
 
 
-def found(directory: Path, change: tuple[str, ...], seed: int) -> str:
-    """The fingerprint in a process of its own, in another directory and with another order of sets."""
-    directory.mkdir()
-    *file, old, new = change
-    texts = {"script.py": FINGERPRINTED, "helper.py": SPEED_HELPER, "deeper.py": "FACTOR = 5\n"}
-    (changed,) = file or ["script.py"]
-    assert old in texts[changed]
-    texts[changed] = texts[changed].replace(old, new)
-    for name, text in texts.items():
-        (directory / name).write_text(text)
-    done = run(directory, "script.py", PYTHONHASHSEED=str(seed))
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def fingerprints(tmp_path_factory):
     """The fingerprint of each variant of the script."""
-    root = tmp_path_factory.mktemp("variants")
-    cases = {"first": ("", ""), **SAME, **OTHER}
-    with ThreadPoolExecutor(2) as pool:
-        return dict(
-            zip(
-                cases,
-                pool.map(
-                    lambda item: found(root / str(item[0]), item[1], item[0]), enumerate(cases.values())
-                ),
-                strict=True,
-            )
-        )
+
+    def found(change):
+        """In a process of its own, in another directory and with another order of sets."""
+        directory = tmp_path_factory.mktemp("variant")
+        *file, old, new = change
+        texts = {"script.py": FINGERPRINTED, "helper.py": SPEED_HELPER, "deeper.py": "FACTOR = 5\n"}
+        (changed,) = file or ["script.py"]
+        assert old in texts[changed]
+        texts[changed] = texts[changed].replace(old, new)
+        for name, text in texts.items():
+            (directory / name).write_text(text)
+        done = run(directory, "script.py", PYTHONHASHSEED=directory.name.removeprefix("variant"))
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return of_each(found, {"first": ("", ""), **SAME, **OTHER})
 
 
 @pytest.mark.parametrize("case", SAME)

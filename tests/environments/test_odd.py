@@ -1,5 +1,6 @@
 """Odd environments of users, and the required outcome of each: the next report is one more line."""
 
+import contextlib
 import logging
 import re
 from decimal import Decimal
@@ -9,24 +10,23 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from seed_rl.actor.group import EpisodeStatistics
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
+from seed_rl.environments.failures import EnvironmentFailedError
 from seed_rl.environments.making import suite_spec
-from seed_rl.environments.singles import SingleEnvironments
 from tests.environments.odd import (
+    FIRST_ENV,
     LENGTH,
     OUR_KEYS,
     WHEN,
     Odd,
+    episodes_of,
     keeps_trying,
+    odd_batch,
     raises,
     returns,
     sleeps,
     with_part,
 )
-
-FIRST_ENV = 10
 
 
 class NamelessError(Exception):
@@ -41,6 +41,10 @@ class NamelessKeysDict(dict):
 
 DICT = spaces.Dict(position=spaces.Box(-1, 1, (2,), np.float32), goal=spaces.Discrete(3))
 DIGITS = spaces.MultiDiscrete([3, 4], start=[1, 0])
+EACH = spaces.Box(np.int16([0, -1]), np.int16([9, 8]), dtype=np.int16)
+SCREEN = spaces.Box(0, 9, (2, 2), np.uint8)
+WIDE = spaces.Box(-(2**31), 2**31 - 1, (1,), np.int32)
+WIDEST = spaces.Box(-(2**62), 2**62, (1,), np.int64)
 
 
 def step(function, clause):
@@ -51,17 +55,19 @@ def rewarded(reward, text):
     return {"step": with_part(1, reward)}, f"step() returned {text}"
 
 
-def observed(space, value, text, rule=""):
-    """`value` is observed in a space; a None is the space of `Odd`."""
-    rule = rule and f", but its observation space says {rule}"
-    return {"observation_space": space, "observation": returns(value)}, f"step() returned {text}{rule}"
+def observed(space, value, shown, rule="", at=""):
+    """`value` is observed in a space; None: that of `Odd`. `at` is the index that the message has."""
+    rule = rule if rule in ("", FINITE) else f", but its observation space says {rule}"
+    place = f" at [{at}]" if isinstance(at, int) else at
+    clause = f"step() returned {shown} for the observation{place}{rule}"
+    return {"observation_space": space, "observation": returns(value)}, clause
 
 
 def box(low, high, dtype):
     return spaces.Box(low, high, (1,), dtype)
 
 
-AT_0 = "for the observation at [0]"
+WHOLE = [LENGTH, LENGTH]  # The return and the agent steps of an episode.
 FINITE = ", but it must be finite and less than"
 TIMEOUT = "did not return within 0.2 s (--env_step_timeout_secs)"
 # (fault of an environment in agent step 3, text of the message).
@@ -95,14 +101,14 @@ FAILURES = {
     "a complex reward": rewarded(1j, "1j of type complex for the reward"),
     "a time as reward": rewarded(np.timedelta64(1, "s"), "np.timed"),
     # Observations: shapes, types and values.
-    "no observation": observed(None, None, "object[] for the observation"),
-    "another shape": observed(None, np.zeros(4), "float64[4] for the observation"),
-    "NaN": observed(None, [0.0, np.nan, 0.0], "nan for the observation at [1]"),
-    "inf": observed(None, [0.0, 0.0, np.inf], "inf for the observation at [2]"),
-    "beyond float16": observed(box(-10, 10, np.float16), np.array([1e5]), f"100000.0 {AT_0}{FINITE}"),
+    "no observation": observed(None, None, "object[]"),
+    "another shape": observed(None, np.zeros(4), "float64[4]"),
+    "NaN": observed(None, [0.0, np.nan, 0.0], "nan", at=1),
+    "inf": observed(None, [0.0, 0.0, np.inf], "inf", at=2),
+    "beyond float16": observed(box(-10, 10, np.float16), np.array([1e5]), "100000.0", FINITE, at=0),
     **{
         f"{value} as {value.dtype} in {space}": observed(
-            box(-5, 5, space), np.array([value]), f"{shown} {AT_0}{FINITE}"
+            box(-5, 5, space), np.array([value]), shown, FINITE, at=0
         )
         for space in (np.float16, np.float32, np.float64, np.longdouble)
         for value, shown in (
@@ -116,62 +122,35 @@ FAILURES = {
         )
     },
     **{
-        f"{value} in a whole {space.__name__}": observed(
-            box(low, high, space), [value], f"{value} {AT_0}{'' if rule else FINITE}", rule
-        )
+        f"{value} in a whole {space.__name__}": observed(box(low, high, space), [value], value, rule, at=0)
         for space, low, high, value, rule in (
-            (np.int64, -np.inf, np.inf, 2**63, ""),
-            (np.int64, -np.inf, np.inf, -(2**63), ""),
-            (np.uint64, 0, 2**64 - 1, 2**64 - 1, ""),
-            (np.int32, -np.inf, np.inf, 2**63, ""),
+            (np.int64, -np.inf, np.inf, 2**63, FINITE),
+            (np.int64, -np.inf, np.inf, -(2**63), FINITE),
+            (np.uint64, 0, 2**64 - 1, 2**64 - 1, FINITE),
+            (np.int32, -np.inf, np.inf, 2**63, FINITE),
             (np.int32, -np.inf, np.inf, 2**31, "-2147483648 to 2147483647"),
             (np.int8, -5, 5, 250, "-5 to 5"),
         )
     },
-    "a huge int": observed(box(-9, 9, np.int64), [10**30], "object[1] for the observation", "int64[1]"),
-    "an int below an unsigned space": observed(
-        box(0, 9, np.uint8), [-1], "int64[1] for the observation", "uint8[1]"
-    ),
-    "bounds of each number": observed(
-        spaces.Box(np.int16([0, -1]), np.int16([9, 8]), dtype=np.int16),
-        np.uint64([9, 2**63]),
-        f"9223372036854775808 for the observation at [1]{FINITE}",
-    ),
-    "Decimals": observed(None, [Decimal(1)] * 3, "object[3] for the observation", "float32[3]"),
-    "digits as text": observed(None, ["1", "2", "3"], "<U1[3] for the observation"),
-    "a masked number": observed(
-        None, np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0]), f"nan for the observation at [1]{FINITE}"
-    ),
-    "a number above Discrete": observed(spaces.Discrete(6), 7, "7 for the observation", "0 to 5"),
-    "a number below Discrete's start": observed(
-        spaces.Discrete(6, start=-2), -3, "-3 for the observation", "-2 to 3"
-    ),
-    "a digit below MultiDiscrete's start": observed(DIGITS, np.array([0, 3]), f"0 {AT_0}", "1 to 3"),
-    "a bit of 2": observed(
-        spaces.MultiBinary(4), np.array([0, 1, 2, 0], np.int8), "2 for the observation at [2]", "0 to 1"
-    ),
-    "a wider integer": observed(
-        box(-(2**31), 2**31 - 1, np.int32), np.array([2**31]), f"2147483648 {AT_0}", "-214748"
-    ),
-    "a pixel above its bound": observed(
-        spaces.Box(0, 9, (2, 2), np.uint8),
-        np.full((2, 2), 10, np.uint8),
-        "10 for the observation at [0, 0]",
-        "0 to 9",
-    ),
-    "an integer that no network takes": observed(
-        box(-(2**62), 2**62, np.int64), np.array([2**60]), f"1152921504606846976 {AT_0}{FINITE}"
-    ),
-    "a missing key": observed(
-        DICT, {"goal": 1}, "no array for the observation 'position' (KeyError: 'position')"
-    ),
+    "a huge int": observed(box(-9, 9, np.int64), [10**30], "object[1]", "int64[1]"),
+    "an int below an unsigned space": observed(box(0, 9, np.uint8), [-1], "int64[1]", "uint8[1]"),
+    "bounds of each number": observed(EACH, np.uint64([9, 2**63]), 2**63, FINITE, at=1),
+    "Decimals": observed(None, [Decimal(1)] * 3, "object[3]", "float32[3]"),
+    "digits as text": observed(None, ["1", "2", "3"], "<U1[3]"),
+    "a masked number": observed(None, np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0]), "nan", FINITE, at=1),
+    "a number above Discrete": observed(spaces.Discrete(6), 7, 7, "0 to 5"),
+    "a number below Discrete's start": observed(spaces.Discrete(6, start=-2), -3, -3, "-2 to 3"),
+    "a digit below MultiDiscrete's start": observed(DIGITS, np.array([0, 3]), 0, "1 to 3", at=0),
+    "a bit of 2": observed(spaces.MultiBinary(4), np.int8([0, 1, 2, 0]), 2, "0 to 1", at=2),
+    "a wider integer": observed(WIDE, np.array([2**31]), 2**31, "-214748", at=0),
+    "a pixel above its bound": observed(SCREEN, np.full((2, 2), 10, np.uint8), 10, "0 to 9", at=" at [0, 0]"),
+    "an int that no network takes": observed(WIDEST, np.array([2**60]), 2**60, FINITE, at=0),
+    "a missing key": observed(DICT, {"goal": 1}, "no array", at=" 'position' (KeyError: 'position')"),
     "an entry outside": (
         {"observation_space": DICT, "observation": lambda honest: {**honest, "goal": 3}},
         "step() returned 3 for the observation 'goal', but its observation space says 0 to 2",
     ),
-    "a dict that raises without text": observed(
-        DICT, NamelessKeysDict(goal=1), "no array for the observation 'goal' (NamelessError)"
-    ),
+    "a nameless error": observed(DICT, NamelessKeysDict(goal=1), "no array", at=" 'goal' (NamelessError)"),
 }
 
 
@@ -181,39 +160,18 @@ def play(caplog):
 
     Gives the messages, and for each environment its episodes as (return, agent steps).
     """
-    batches = []
 
-    def play(config, agent_steps=3 * LENGTH, max_failures=1):
-        made = []
-
-        def make(environment_config, seed, render_mode=None):
-            first = not made
-            made.append(seed)
-            if "make" in config and first:
-                config["make"](None)
-            is_odd = first or config.get("for_ever")
-            space = config.get("observation_space")
-            replaced = {k: v for k, v in config.items() if k not in ("make", "for_ever")}
-            return Odd(**(replaced if is_odd else {"observation_space": space}))
-
-        suite = Suite(EnvironmentConfig, make)
-        tolerance = FailureConfig(max_environment_failures=max_failures, env_step_timeout_secs=0.2)
+    def play(config, max_failures=1, for_ever=False):
+        others = config if for_ever else {k: v for k, v in config.items() if k == "observation_space"}
+        batch, _ = odd_batch(config, others=others, max_failures=max_failures, timeout=0.2)
         caplog.set_level(logging.WARNING)
-        batch = SingleEnvironments(suite, EnvironmentConfig(), [5, 6], tolerance, FIRST_ENV)
-        batches.append(batch)
-        statistics, episodes = EpisodeStatistics(2), ([], [])
-        batch.reset([5, 6])
-        for _ in range(agent_steps):
-            env, infos = batch.step(np.zeros(2, np.int32))
-            assert np.isfinite(env.reward).all()
-            for episode in statistics.update(env, infos):
-                episodes[episode.env].append((episode.episode_return, episode.agent_steps))
-        batch.close()
+        with contextlib.closing(batch):
+            batch.reset([5, 6])
+            found = episodes_of(batch, 3 * LENGTH)
+        episodes = [[figures for env, *figures in found if env == index] for index in (0, 1)]
         return [record.getMessage() for record in caplog.records], episodes
 
-    yield play
-    for batch in batches:
-        batch.close()
+    return play
 
 
 @pytest.mark.parametrize(("config", "clause"), FAILURES.values(), ids=FAILURES)
@@ -223,8 +181,8 @@ def test_a_step_that_fails_is_told_in_one_line_and_the_environment_replaced(play
     start = f"Environment {FIRST_ENV} failed in episode 1 at agent step {WHEN}: "
     assert message.startswith(start + clause)
     assert message.endswith("; replacing it (1 of 1).") and message.isprintable() and len(message) < 500
-    assert beside == [(LENGTH, LENGTH)] * 3
-    assert replaced == [(LENGTH, LENGTH)] * 2  # Three agent steps and the reset were lost.
+    assert beside == [WHOLE] * 3
+    assert replaced == [WHOLE] * 2  # Three agent steps and the reset were lost.
 
 
 METHODS = {
@@ -233,12 +191,9 @@ METHODS = {
     "reset raises": ({"reset": raises(KeyError("level"))}, "failed: reset() raised KeyError: 'level'"),
     "reset exits": ({"reset": raises(SystemExit())}, "failed: reset() raised SystemExit"),
     "reset hangs": ({"reset": sleeps}, "failed: reset() did not return within 0.2 s"),
-    "reset returns no info": ({"reset": lambda honest: honest[0]}, "failed: reset() returned array(["),
-    "reset returns no dict": (
-        {"reset": lambda honest: (honest[0], None)},
-        "failed: reset() returned the info None",
-    ),
-    "reset returns NaN": (
+    "no info": ({"reset": lambda honest: honest[0]}, "failed: reset() returned array(["),
+    "no dict": ({"reset": with_part(1, None)}, "failed: reset() returned the info None"),
+    "NaN": (
         {"reset": lambda honest: (honest[0] * np.nan, {})},
         "failed: reset() returned nan for the observation at [0], but it must be finite",
     ),
@@ -252,19 +207,24 @@ def test_other_methods_may_fail_too(play, config, clause):
     messages, episodes = play(config)
     (message,) = messages
     assert f"Environment {FIRST_ENV}" in message and clause in message
-    assert episodes == ([(LENGTH, LENGTH)] * 3, [(LENGTH, LENGTH)] * 3)
+    assert episodes == [[WHOLE] * 3] * 2
 
 
 @pytest.mark.parametrize("config", [FAILURES["raises"][0], FAILURES["NaN"][0], METHODS["reset raises"][0]])
 def test_an_environment_that_always_fails_ends_it_with_one_sentence(play, config):
-    with pytest.raises(EnvironmentFailedError, match=r"failure 4 .*--max_environment_failures\.$") as caught:
-        play({**config, "for_ever": True}, max_failures=3)
+    sentence = rf"^Environment {FIRST_ENV} failed.*; this was failure 4 .*--max_environment_failures\.$"
+    with pytest.raises(EnvironmentFailedError, match=sentence) as caught:
+        play(config, max_failures=3, for_ever=True)
     assert str(caught.value).isprintable()
 
 
 def test_an_interrupt_is_not_a_failure(play):
     with pytest.raises(KeyboardInterrupt):
         play({"step": raises(KeyboardInterrupt())})
+
+
+def cast(dtype):
+    return {"observation": lambda honest: honest.astype(dtype)}
 
 
 # Unusual values that are right.
@@ -275,31 +235,26 @@ ALLOWED = {
         f"a reward of type {type(value).__name__}": {"step": with_part(1, value)}
         for value in (
             *(np.float16(1), np.longdouble(1), np.int8(1), np.uint64(1), np.bool_(True)),
-            *(np.ma.array(1.0), np.array(1, np.uint8)),
+            *(np.ma.array(1.0), np.array(1, np.uint8), True),
         )
     },
-    "an observation in the other byte order": {"observation": lambda honest: honest.astype(">f4")},
-    "an observation of a small dtype": {"observation": lambda honest: honest.astype(np.float16)},
-    "an observation of a large dtype": {"observation": lambda honest: honest.astype(np.longdouble)},
+    **{f"an observation of {dtype}": cast(dtype) for dtype in (">f4", "float16", "float64", "longdouble")},
     "an array without masked numbers": {"observation": np.ma.array},
     "numbers that start high": {
         "observation_space": spaces.Discrete(LENGTH + 1, start=2**60),
         "observation": lambda honest: np.uint64(honest),
     },
-    "a bool as reward": {"step": with_part(1, True)},
     "ends of NumPy": {"step": with_part(2, np.bool_(False))},
     "a list": {"step": list},
-    "float64": {"observation": lambda honest: honest.astype(np.float64)},
     "floats outside of their Box": {"observation": returns(np.full(3, 11, np.float32))},
     "wider integers that fit": {
-        "observation_space": spaces.Box(-9, 9, (1,), np.int32),
+        "observation_space": box(-9, 9, np.int32),
         "observation": returns(np.array([9])),
     },
     "more keys than the space": {
         "observation_space": DICT,
         "observation": lambda honest: {**honest, "more": 1},
     },
-    "our keys in info": {"step": with_part(4, dict.fromkeys(OUR_KEYS, 100.0))},
 }
 
 
@@ -307,45 +262,30 @@ ALLOWED = {
 def test_what_is_unusual_and_right_changes_nothing(play, config):
     messages, episodes = play(config)
     assert not messages
-    assert episodes == ([(LENGTH, LENGTH)] * 3,) * 2
+    assert episodes == [[WHOLE] * 3] * 2
 
 
-@pytest.mark.parametrize("index", range(LENGTH))
+@pytest.mark.parametrize("length", [WHEN, LENGTH])
 @pytest.mark.parametrize("truncates", [False, True])
-@pytest.mark.parametrize("key", OUR_KEYS)
-def test_no_entry_of_an_environments_info_is_taken_for_ours(key, truncates, index):
-    class Naming(Odd):
-        def step(self, action):
-            *others, info = super().step(action)
-            return (*others, {key: 100.0} if self.played == index + 1 else info)
-
-    suite = Suite(EnvironmentConfig, lambda config, seed: Naming(truncates=truncates))
-    batch = SingleEnvironments(suite, EnvironmentConfig(), [0])
-    batch.reset()
-    statistics, episodes = EpisodeStatistics(1), []
-    for _ in range(3 * (LENGTH + truncates)):
-        episodes += statistics.update(*batch.step(np.zeros(1, np.int32)))
-    assert [(e.episode_return, e.agent_steps) for e in episodes] == [(LENGTH, LENGTH)] * 3
+def test_no_entry_of_an_environments_info_is_taken_for_ours(length, truncates):
+    for key in OUR_KEYS:
+        kind = {"step": with_part(4, {key: 100.0}), "length": length, "truncates": truncates}
+        batch, _ = odd_batch(others=kind, num_envs=1)
+        batch.reset()
+        assert episodes_of(batch, 3 * (length + truncates)) == [(0, length, length)] * 3
 
 
 def having(name, value):
-    """An environment with this attribute."""
-    env = Odd()
-    setattr(env, name, value)
-    return env
+    """Makes an environment with this attribute."""
+    return lambda _: setattr(env := Odd(), name, value) or env
 
 
+SPACE = "it must be one of gymnasium.spaces"
 LACKS = {
     "make raises": (raises(OSError("no device")), r"make\(\) raised OSError: no device"),
     "make exits": (raises(SystemExit(1)), r"make\(\) raised SystemExit: 1"),
-    "a space of another package": (
-        lambda _: having("observation_space", [3]),
-        "The environment's observation_space is of type list; it must be one of gymnasium.spaces",
-    ),
-    "an action space that is none": (
-        lambda _: having("action_space", 4),
-        "The environment's action_space is of type int; it must be one of gymnasium.spaces",
-    ),
+    "no space": (having("observation_space", [3]), f"'s observation_space is of type list; {SPACE}"),
+    "no space of actions": (having("action_space", 4), f"'s action_space is of type int; {SPACE}"),
 }
 
 

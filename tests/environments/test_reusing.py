@@ -11,13 +11,13 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from seed_rl.actor.group import EpisodeStatistics
 from seed_rl.environments.base import EnvironmentConfig, Suite, repeat_actions
 from seed_rl.environments.failures import NO_FAILURES
 from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.vector import VectorEnvironment
 from seed_rl.evaluation.agent import Share
 from seed_rl.evaluation.video import Rerun
+from tests.environments.contract import played
 
 E, LENGTH = 3, 5
 
@@ -68,15 +68,8 @@ class Reusing(gymnasium.Env):
 def kept():
     """Memory for what an environment returns."""
     place, beside = np.zeros(2, np.float32), np.zeros((), np.float32)
-    return {
-        "place": place,
-        "beside": beside,
-        "observation": {"place": place, "beside": (beside,)},
-        "info": {},
-        "metrics": {},
-        "number": np.zeros(()),
-        "picture": np.zeros((2, 2, 3), np.uint8),
-    }
+    others = {"info": {}, "metrics": {}, "number": np.zeros(()), "picture": np.zeros((2, 2, 3), np.uint8)}
+    return {"place": place, "beside": beside, "observation": {"place": place, "beside": (beside,)}, **others}
 
 
 class Fresh(gymnasium.Wrapper):
@@ -127,21 +120,14 @@ def singles(fresh, truncates, shared=False, repeats=1):
     return SingleEnvironments(Suite(EnvironmentConfig, make), config, range(E))
 
 
-class VectorConfig(EnvironmentConfig):
-    is_vector = True
-
-
 def vector(make):
-    suite = Suite(VectorConfig, Reusing, lambda config, seeds: make())
-    return VectorEnvironment(suite, VectorConfig(), range(E))
+    suite = Suite(EnvironmentConfig, Reusing, lambda config, seeds: make())
+    return VectorEnvironment(suite, EnvironmentConfig(), range(E))
 
 
 def sync(fresh, truncates):
-    def make():
-        env = Reusing(kept(), truncates)
-        return Fresh(env) if fresh else env
-
-    return vector(lambda: SyncVectorEnv([make] * E))
+    wrapper = Fresh if fresh else gymnasium.Wrapper
+    return vector(lambda: SyncVectorEnv([lambda: wrapper(Reusing(kept(), truncates))] * E))
 
 
 def vector_that_resets(mode):
@@ -165,45 +151,25 @@ BATCHES = {
 }
 
 
-def played(batch):
-    """The outputs of steps, and the episodes."""
-    rng, statistics = np.random.default_rng(0), EpisodeStatistics(E)
-    outputs, episodes = [copy.deepcopy(batch.reset(range(E)))], []
-    for _ in range(3 * LENGTH):
-        output, infos = batch.step(rng.uniform(-1, 1, (E, 2)).astype(np.float32))
-        outputs.append(copy.deepcopy(output))
-        episodes.append(
-            [(e.env, e.episode_return, dict(e.figures)) for e in statistics.update(output, infos)]
-        )
-    batch.close()
-    return outputs, episodes
-
-
 @pytest.mark.parametrize("truncates", [False, True])
 @pytest.mark.parametrize("make", BATCHES.values(), ids=BATCHES)
 def test_what_an_environment_reuses_changes_nothing(make, truncates):
-    outputs, episodes = played(make(False, truncates))
-    expected, expected_episodes = played(make(True, truncates))
-    assert episodes == expected_episodes
-    assert sum(map(len, episodes)) >= E and all(e[2]["is_success"] == 1 for step in episodes for e in step)
-    for ours, theirs in zip(outputs, expected, strict=True):
-        for array, wanted in zip(ours[:3], theirs[:3], strict=True):
-            np.testing.assert_array_equal(array, wanted)
-        np.testing.assert_array_equal(ours.observation["place"], theirs.observation["place"])
-        np.testing.assert_array_equal(ours.observation["beside"]["0"], theirs.observation["beside"]["0"])
+    found, expected = (played(make(fresh, truncates), 3 * LENGTH, range(E)) for fresh in (False, True))
+    np.testing.assert_equal(found, expected)
+    _, episodes = found
+    assert len(episodes) >= E and all(figures["is_success"] == 1 for *_, figures in episodes)
 
 
 @pytest.mark.parametrize("repeats", [1, 2])
 def test_a_recorded_episode_is_played_again_as_often_as_one_likes(repeats):
-    config = EnvironmentConfig(num_action_repeats=repeats)
-    suite = Suite(
-        EnvironmentConfig, lambda config, seed, render_mode=None: repeat_actions(Reusing(kept()), config)
-    )
+    def make(config, seed, render_mode=None):
+        return repeat_actions(Reusing(kept()), config)
+
+    suite, config = Suite(EnvironmentConfig, make), EnvironmentConfig(num_action_repeats=repeats)
     share = Share(suite, config, 1, range(1), NO_FAILURES)
     share.batch.reset()
-    episodes = []
-    while not episodes:
-        episodes += share.step(np.array([[0.25, 0.5]], np.float32))
+    while not (episodes := list(share.step(np.array([[0.25, 0.5]], np.float32)))):
+        pass
     (episode,) = episodes
     assert [action.tolist() for action in episode.actions] == [[0.25, 0.5]] * -(-LENGTH // repeats)
     assert episode.figures["is_success"] == 1

@@ -29,6 +29,7 @@ ALL = (*ACTOR_CRITICS, *Q_LEARNERS, "sac")
 FAMILIES = ("vtrace", "dqn", "sac")
 NUMBER = spaces.Discrete(3)
 VECTOR = spaces.Box(-1, 1, (3,))
+EMPTY, NONE = spaces.Box(0, 1, (0,)), spaces.MultiDiscrete([])
 
 
 class Anything(gymnasium.Env):
@@ -117,6 +118,10 @@ def box(*bounds, dtype=np.float32):
     return spaces.Box(low, high, dtype=dtype)
 
 
+def of_four(*values):
+    return np.reshape(values, (1, 1, 3, 1))
+
+
 BIG = float(np.finfo(np.float32).max)
 # Space; lowest and highest values as agents see them, None where there are none; the action of a new policy.
 ACTIONS = {
@@ -124,9 +129,7 @@ ACTIONS = {
     "unbounded": (box((-INF, INF)), None, None, (0,)),
     "infinite on one side": (
         box((0, INF), (-INF, 5), (100, INF), (-INF, -7), (-9, INF)),
-        (0, -INF, 100, -INF, -9),
-        (INF, 5, INF, -7, INF),
-        (1, 0, 101, -8, 0),
+        *((0, -INF, 100, -INF, -9), (INF, 5, INF, -7, INF), (1, 0, 101, -8, 0)),
     ),
     "mixed": (box((100, 500), (-INF, INF), (7, INF)), (100, -INF, 7), (500, INF, INF), (300, 0, 8)),
     "one fixed": (box((-1, 1), (3, 3), (0, 4)), (-1, 3, 0), (1, 3, 4), (0, 3, 2)),
@@ -138,21 +141,15 @@ ACTIONS = {
     "beyond float32": (box((-1e300, 1e300), (0, 2), dtype=np.float64), (-INF, 0), (INF, 2), (0, 1)),
     "closer than float32": (
         box((1, 1 + 1e-12), (0, 1e-40), (0, 2), dtype=np.float64),
-        (1, 0, 0),
-        (1, 1e-40, 2),
-        (1, 0, 1),
+        *((1, 0, 0), (1, 1e-40, 2), (1, 0, 1)),
     ),
     "float16": (box((-INF, INF), (-3, 3), dtype=np.float16), (-INF, -3), (INF, 3), (0, 0)),
     "of no dimension": (spaces.Box(-1, 3, ()), (-1,), (3,), 1),
     "of no dimension, without bounds": (spaces.Box(-INF, INF, ()), None, None, 0),
     "of four": (spaces.Box(-1, 1, (2, 1, 1, 2)), (-1,) * 4, (1,) * 4, np.zeros((2, 1, 1, 2))),
     "of four, mixed": (
-        spaces.Box(
-            np.reshape([1, 0, -INF], (1, 1, 3, 1)), np.reshape([1, 1, INF], (1, 1, 3, 1)), dtype=np.float64
-        ),
-        (1, 0, -INF),
-        (1, 1, INF),
-        np.reshape([1, 0.5, 0], (1, 1, 3, 1)),
+        spaces.Box(of_four(1, 0, -INF), of_four(1, 1, INF), dtype=np.float64),
+        *((1, 0, -INF), (1, 1, INF), of_four(1, 0.5, 0)),
     ),
 }
 
@@ -227,10 +224,7 @@ OBSERVATIONS = {
     "float16": (spaces.Box(-1, 1, (2,), np.float16), False),
     "int64": (spaces.Box(-9, 9, (2,), np.int64), False),
     "uint32": (spaces.Box(0, 9, (2,), np.uint32), False),
-    "no element beside others": (
-        spaces.Dict(a=spaces.Box(0, 1, (0,)), b=VECTOR, c=spaces.Box(0, 1, (3, 0), np.uint8)),
-        False,
-    ),
+    "no element beside others": (spaces.Dict(a=EMPTY, b=VECTOR, c=image(3, 0, high=1)), False),
     "uint16": (spaces.Box(0, 9, (2,), np.uint16), False),
     "uint64": (spaces.Box(0, 9, (2,), np.uint64), False),
     "int8 images": (image(40, 40, 2, dtype=np.int8, high=9), True),
@@ -255,16 +249,7 @@ OBSERVATIONS = {
     "numbers in a table": (spaces.MultiDiscrete([[2, 3], [4, 5]]), False),
     "many values": (spaces.Discrete(60_000), False),
     "text": (spaces.Text(5), False),
-    "a nest": (
-        spaces.Tuple(
-            [
-                spaces.Dict(a=spaces.Box(0, 1, (0,)), b=image(3, 40, 40)),
-                spaces.Dict(a=spaces.MultiDiscrete([])),
-                NUMBER,
-            ]
-        ),
-        True,
-    ),
+    "a nest": (spaces.Tuple([spaces.Dict(a=EMPTY, b=image(3, 40, 40)), spaces.Dict(a=NONE), NUMBER]), True),
 }
 
 
@@ -304,8 +289,8 @@ def test_agents_train_on_whole_numbers(agent, name):
 REFUSED_ACTIONS = [
     (box((-1, 1)), Q_LEARNERS, "one discrete action"),
     (box((3, 3)), ALL, "nothing to choose"),
-    (spaces.Box(0, 1, (0,)), ALL, "nothing to choose"),
-    (spaces.MultiDiscrete([]), ALL, "nothing to choose"),
+    (EMPTY, ALL, "nothing to choose"),
+    (NONE, ALL, "nothing to choose"),
     (box((0, 1), (INF, INF)), ALL, "Component 1 of"),
     (box((0, 1), (1e300, 1e301), dtype=np.float64), ALL, "Component 1 of"),
     (spaces.Discrete(5_000_000), ALL, "5,000,000 values"),
@@ -331,9 +316,9 @@ REFUSED_OBSERVATIONS = [
     (spaces.MultiDiscrete([2, 2_000_000]), "4,000,000 numbers"),
     (spaces.MultiDiscrete(np.full((9, 9, 9), 9_999)), "7,289,271 numbers"),
     (spaces.Discrete(2**40), "1,099,511,627,776 values"),
-    (spaces.Box(0, 1, (0,)), "has no element"),
-    (spaces.MultiDiscrete([]), "has no element"),
-    (spaces.Dict(a=spaces.Tuple([spaces.Box(0, 1, (0,))])), "has no element"),
+    (EMPTY, "has no element"),
+    (NONE, "has no element"),
+    (spaces.Dict(a=spaces.Tuple([EMPTY])), "has no element"),
     (spaces.Sequence(NUMBER), "not supported"),
     (spaces.Dict(a=spaces.Sequence(NUMBER)), "not supported"),
     (spaces.Dict({"a/b": NUMBER}), "not supported"),

@@ -6,14 +6,16 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
-from seed_rl.environments.making import make_batch, suite_spec
+from seed_rl.environments.making import make_batch
 from seed_rl.environments.suites.classic import SUITE, GymConfig
 from seed_rl.environments.vector import OneOf, VectorEnvironment
 from tests.environments.contract import played, random_actions
 from tests.environments.limited import Limited
+from tests.environments.odd import raises, with_part
 
 NEXT, SAME, DISABLED = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
 SEEDS = [3, 4, 5]
+GONE = raises(OSError("no device"))
 LIMITED = "tests.environments.limited:Limited-v0"
 
 
@@ -21,9 +23,10 @@ def _of(game, vectorization, **settings):
     return make_batch(SUITE, GymConfig(game=game, vectorization=vectorization, **settings), SEEDS)
 
 
-def _vector_suite(make):
-    """A suite whose `make_vector` is `make(seeds)`."""
-    return Suite(EnvironmentConfig, lambda config, seed: None, lambda config, seeds: make(seeds))
+def _vector(make, *tolerance):
+    """A batch of the vector environment that `make(seeds)` makes."""
+    suite = Suite(EnvironmentConfig, lambda config, seed: None, lambda config, seeds: make(seeds))
+    return VectorEnvironment(suite, EnvironmentConfig(), SEEDS, *tolerance)
 
 
 GAMES = [
@@ -63,12 +66,7 @@ class Native(VectorEnv):
 
 
 def _native_records(mode, takes_mask, **kwargs):
-    batch = VectorEnvironment(
-        _vector_suite(lambda seeds: Native(mode, takes_mask, len(seeds), **kwargs)),
-        EnvironmentConfig(),
-        SEEDS,
-    )
-    return played(batch, 60, SEEDS)
+    return played(_vector(lambda seeds: Native(mode, takes_mask, len(seeds), **kwargs)), 60, SEEDS)
 
 
 def _shape(records, env=0):
@@ -129,38 +127,35 @@ def test_a_native_vector_environment_plays_the_same_cartpole():
 class Faulty(Native):
     """Has `fault` in its fourth step."""
 
-    def __init__(self, fault, mode=NEXT, num_envs=3, length=9):
-        super().__init__(mode, False, num_envs, length=length)
-        self.fault, self.steps = fault, 0
+    def __init__(self, fault=GONE, length=9, steps=0):
+        super().__init__(NEXT, False, length=length)
+        self.fault, self.steps = fault, steps
 
     def step(self, actions):
         self.steps += 1
         returned = super().step(actions)
-        return self.fault(*returned) if self.steps == 4 else returned
+        return self.fault(returned) if self.steps == 4 else returned
 
 
-def _raises(*_):
-    raise OSError("no device")
+def _observing(change):
+    return lambda honest: (change(honest[0]), *honest[1:])
 
 
 FAULTS = {
-    "raises": (_raises, "no device"),
-    "a nan": (lambda o, r, te, tr, i: (o, r * np.nan, te, tr, i), "the reward nan for environment 0"),
-    "rewards of two": (lambda o, r, te, tr, i: (o, r[:2], te, tr, i), "for the reward, not 3 of numbers"),
-    "ends as floats": (lambda o, r, te, tr, i: (o, r, te * 1.0, tr, i), "for terminated, not 3 of bools"),
+    "raises": (GONE, "no device"),
+    "a nan": (with_part(1, np.full(3, np.nan)), "the reward nan for environment 0"),
+    "rewards of two": (with_part(1, np.ones(2)), "for the reward, not 3 of numbers"),
+    "ends as floats": (with_part(2, np.zeros(3)), "for terminated, not 3 of bools"),
     "another space": (
-        lambda o, r, te, tr, i: ({**o, "episode": np.zeros((3, 5), np.float32)}, r, te, tr, i),
+        _observing(lambda seen: {**seen, "episode": np.zeros((3, 5), np.float32)}),
         "its observation space says",
     ),
-    "two observations": (
-        lambda o, r, te, tr, i: ({k: v[:2] for k, v in o.items()}, r, te, tr, i),
-        "of 3 environments",
-    ),
-    "no observation": (lambda o, r, te, tr, i: ({}, r, te, tr, i), "no array for the observation"),
-    "no info": (lambda o, r, te, tr, i: (o, r, te, tr, None), "which is no dict"),
-    "four parts": (lambda o, r, te, tr, i: (o, r, te, tr), "not (observation, reward"),
+    "two observations": (_observing(lambda seen: {k: v[:2] for k, v in seen.items()}), "of 3 environments"),
+    "no observation": (with_part(0, {}), "no array for the observation"),
+    "no info": (with_part(4, None), "which is no dict"),
+    "four parts": (lambda honest: honest[:4], "not (observation, reward"),
     "a reset that nobody asked for": (
-        lambda o, r, te, tr, i: (o, r, te, tr | True, {"final_obs": o}),
+        lambda honest: (*honest[:3], honest[3] | True, {"final_obs": honest[0]}),
         "resets at once, but its autoreset mode is NEXT_STEP",
     ),
 }
@@ -171,11 +166,10 @@ def test_a_vector_environment_that_fails_is_replaced_and_its_episodes_are_void(f
     made = []
 
     def make(seeds):
-        made.append(Faulty(FAULTS[fault][0], num_envs=len(seeds)))
-        made[-1].steps = 0 if len(made) == 1 else 10
+        made.append(Faulty(FAULTS[fault][0], steps=10 * len(made)))
         return made[-1]
 
-    batch = VectorEnvironment(_vector_suite(make), EnvironmentConfig(), SEEDS, FailureConfig(), 6)
+    batch = _vector(make, FailureConfig(), 6)
     batch.reset(SEEDS)
     actions = np.zeros((3, 2), np.int32)
     for _ in range(3):
@@ -194,24 +188,15 @@ def test_a_vector_environment_that_fails_is_replaced_and_its_episodes_are_void(f
 
 
 def test_a_failure_in_the_step_that_resets_counts_no_episode():
-    batch = VectorEnvironment(
-        _vector_suite(lambda seeds: Faulty(_raises, num_envs=len(seeds), length=3)),
-        EnvironmentConfig(),
-        SEEDS,
-        FailureConfig(max_environment_failures=100),
-    )
+    batch = _vector(lambda seeds: Faulty(length=3), FailureConfig(max_environment_failures=100))
     records, reported = played(batch, 30, SEEDS)
     assert {agent_steps for _, _, agent_steps, _ in reported} == {3}
     assert _shape(records)[3:6] == [(3, False, True), (3, False, True), (0, True, False)]
 
 
 def test_a_vector_environment_that_fails_too_often_ends_with_a_sentence():
-    batch = VectorEnvironment(
-        _vector_suite(lambda seeds: Faulty(_raises, num_envs=len(seeds))), EnvironmentConfig(), SEEDS
-    )
-    batch.reset(SEEDS)
     with pytest.raises(EnvironmentFailedError, match=r"Environments 0 to 2 failed .* OSError: no device"):
-        played(batch, 60, SEEDS)
+        played(_vector(lambda seeds: Faulty()), 60, SEEDS)
 
 
 def _without_mode(env):
@@ -219,31 +204,17 @@ def _without_mode(env):
     return env
 
 
-def _used(make):
-    return lambda: VectorEnvironment(_vector_suite(make), EnvironmentConfig(), SEEDS)
-
-
-def _set(**settings):
-    return lambda: suite_spec(SUITE, GymConfig(**settings), 0)
-
-
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (_used(lambda seeds: Native(NEXT, False, 5)), "has 5 environments and the group 3"),
-        (_used(lambda seeds: _without_mode(Native(NEXT, False))), "does not say when it resets"),
-        (_used(lambda seeds: Limited()), "must be a gymnasium.vector.VectorEnv, not Limited"),
-        (_set(game=LIMITED, vectorization="native"), "no vector environment of its own"),
-        (_set(vectorization="native", env_kwargs='{"lenght": 3}'), "does not take the argument 'lenght'"),
-        (_set(vectorization="sync", random_start_steps=3), "needs single environments"),
-        (_set(vectorization="native", game="CartPool-v1"), "nearest are: CartPole"),
-        (_set(vectorization="native", staggered_start=True), "changes single environments"),
-        (_set(vectorization="native", num_action_repeats=2), "changes single environments"),
+        (lambda seeds: Native(NEXT, False, 5), "has 5 environments and the group 3"),
+        (lambda seeds: _without_mode(Native(NEXT, False)), "does not say when it resets"),
+        (lambda seeds: Limited(), "must be a gymnasium.vector.VectorEnv, not Limited"),
     ],
 )
 def test_what_cannot_be_a_vector_is_refused(make, sentence):
     with pytest.raises(ValueError, match=sentence):
-        make()
+        _vector(make)
 
 
 def test_staggered_starts_of_vectors_are_not_reported():

@@ -28,10 +28,7 @@ ACTION_SPEC = (
     ("JUMP", 0, 1),
     ("CROUCH", 0, 1),
 )
-KNOWN_SETTINGS = {
-    *("width", "height", "fps", "mixerSeed", "logLevel"),
-    *("allowHoldOutLevels", "datasetPath"),
-}
+KNOWN_SETTINGS = {"width", "height", "fps", "mixerSeed", "logLevel", "allowHoldOutLevels", "datasetPath"}
 NUM_MAPS = 4
 
 
@@ -66,41 +63,40 @@ def installed():
         yield module
 
 
+def _demand(condition, error, text):
+    if not condition:
+        raise error(text)
+
+
 class Lab:
     """For tests: `level`, `config` and `renderer` as given; `compiled` levels, `resets` and `steps`."""
 
     def __init__(self, level, observations, config={}, renderer="software", level_cache=None):  # noqa: B006
-        if not all(isinstance(text, str) for text in (level, renderer, *config, *config.values())):
-            raise TypeError("bad argument type for built-in operation")
-        if renderer not in ("software", "hardware"):
-            raise RuntimeError(f"Failed to set renderer, actual '{renderer}'!")
-        if level not in levels():
-            raise RuntimeError(f"Invalid levelName flag '{level}'")
-        if unknown := set(config) - KNOWN_SETTINGS:  # The engine passes these to the level.
-            raise RuntimeError(f"A setting that no level here has: {unknown}")
-        if level.endswith("_test") and config.get("allowHoldOutLevels") != "true":
-            raise RuntimeError(f"Level {level} is held out")
+        texts = (level, renderer, *config, *config.values())
+        _demand(all(isinstance(text, str) for text in texts), TypeError, "bad argument type")
+        is_renderer = renderer in ("software", "hardware")
+        _demand(is_renderer, RuntimeError, f"Failed to set renderer, actual '{renderer}'!")
+        _demand(level in levels(), RuntimeError, f"Invalid levelName flag '{level}'")
+        unknown = set(config) - KNOWN_SETTINGS  # The engine passes these to the level.
+        _demand(not unknown, RuntimeError, f"A setting that no level here has: {unknown}")
+        may_hold_out = config.get("allowHoldOutLevels") == "true"
+        _demand(may_hold_out or not level.endswith("_test"), RuntimeError, f"Level {level} is held out")
         self._width, self._height = int(config.get("width", "320")), int(config.get("height", "240"))
-        if self._width % 4 or self._height % 4:
-            raise RuntimeError("width and height must be multiples of 4")
-        self._fps = int(config.get("fps", "60"))
+        _demand(not (self._width % 4 or self._height % 4), RuntimeError, "width and height: multiples of 4")
         self._mixer_seed = int(config.get("mixerSeed", "0"))
-        for name in observations:
-            if name not in ("RGB_INTERLEAVED", "INSTR"):  # The engine has more, which no suite requests.
-                raise ValueError(f"Unknown observation '{name}'.")
+        for name in observations:  # The engine has more, which no suite requests.
+            _demand(name in ("RGB_INTERLEAVED", "INSTR"), ValueError, f"Unknown observation '{name}'.")
         self.level, self.config, self.renderer = level, dict(config), renderer
         self.compiled, self.resets, self.steps = [], [], []
         self._names, self._cache = list(observations), level_cache
         self._status, self._next_episode, self._num_steps = "uninitialized", 0, 0
 
     def reset(self, episode=-1, seed=None):
-        self._open()
-        if not isinstance(episode, int):
-            raise TypeError("an integer is required")
-        if seed is not None and not isinstance(seed, int):
-            raise ValueError(f"'seed' must be int or None, was '{type(seed).__name__}'.")
-        if seed is not None and not -(2**31) <= seed < 2**31:
-            raise OverflowError("the engine's seeds have 32 bits")
+        # A call on a closed engine has no defined result; here it fails.
+        _demand(self._status != "closed", RuntimeError, "The environment is closed")
+        _demand(isinstance(episode, int), TypeError, "an integer is required")
+        _demand(seed is None or isinstance(seed, int), ValueError, f"'seed' must be int or None: {seed!r}")
+        _demand(seed is None or -(2**31) <= seed < 2**31, OverflowError, "the engine's seeds have 32 bits")
         if episode >= 0:
             self._next_episode = episode
         seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
@@ -117,21 +113,14 @@ class Lab:
         return True
 
     def step(self, action, num_steps=1):
-        if not isinstance(action, np.ndarray):
-            raise TypeError(f"argument 1 must be numpy.ndarray, not {type(action).__name__}")
-        if not isinstance(num_steps, int):
-            raise TypeError("an integer is required")
-        if not self.is_running():
-            raise RuntimeError("Environment in wrong status to advance.")
-        if action.shape != (len(ACTION_SPEC),):
-            raise ValueError(f"action must have shape ({len(ACTION_SPEC)})")
-        if action.dtype != np.intc:
-            raise ValueError("action must have dtype np.intc")
+        _demand(isinstance(action, np.ndarray), TypeError, f"must be numpy.ndarray, not {type(action)}")
+        _demand(isinstance(num_steps, int), TypeError, "an integer is required")
+        _demand(self.is_running(), RuntimeError, "Environment in wrong status to advance.")
+        _demand(action.shape == (len(ACTION_SPEC),), ValueError, f"action must have shape {len(ACTION_SPEC)}")
+        _demand(action.dtype == np.intc, ValueError, "action must have dtype np.intc")
         for value, (name, low, high) in zip(action.tolist(), ACTION_SPEC, strict=True):
-            if not low <= value <= high:
-                raise ValueError(f"{name} must be {low} to {high}")
-        if num_steps < 1:
-            raise ValueError("num_steps must be at least 1")
+            _demand(low <= value <= high, ValueError, f"{name} must be {low} to {high}")
+        _demand(num_steps >= 1, ValueError, "num_steps must be at least 1")
         self.steps.append((tuple(action.tolist()), num_steps))
         self._num_steps += num_steps
         look, _, strafe, move, fire, _, _ = action.tolist()
@@ -147,8 +136,7 @@ class Lab:
         return self._status == "running"
 
     def observations(self):
-        if not self.is_running():
-            raise RuntimeError("Environment in wrong status for call to observations()")
+        _demand(self.is_running(), RuntimeError, "Environment in wrong status for call to observations()")
         frame = np.full((self._height, self._width, 3), self._map, np.uint8)
         state = np.array([self._player, self._x, self._y, self._yaw, self._num_steps])
         frame[: len(state), :, :] = (state % 256).astype(np.uint8)[:, np.newaxis, np.newaxis]
@@ -158,11 +146,6 @@ class Lab:
     def close(self):
         was_open, self._status = self._status != "closed", "closed"
         return was_open
-
-    def _open(self):
-        """A call on a closed engine has no defined result; here it fails."""
-        if self._status == "closed":
-            raise RuntimeError("The environment is closed")
 
     def _instruction(self):
         if not self.level.startswith(PREFIX + "language_"):
@@ -180,6 +163,5 @@ class Lab:
                 path.write_bytes(map_file)
                 if self._cache is not None:
                     self._cache.write(key, str(path))
-            if path.read_bytes() != map_file:
-                raise RuntimeError("The file is not the level")
+            _demand(path.read_bytes() == map_file, RuntimeError, "The file is not the level")
         return number

@@ -66,16 +66,3 @@ def test_matches_of_one_environment_differ():
     first, second = ([env.reset()[0], *(env.step(RIGHT)[0] for _ in range(30))] for _ in range(2))
     assert not np.array_equal(first, second)
     env.close()
-
-
-@pytest.mark.parametrize(
-    ("game", "sentence"),
-    [
-        ("academy_empty_goal_clos", "the nearest are: academy_empty_goal_close"),
-        ("zzz", "choose one of: 11_vs_11_competition, .*academy_corner"),
-        ("tests", "is not a scenario of gfootball"),
-    ],
-)
-def test_unknown_scenarios_are_refused(game, sentence):
-    with pytest.raises(ValueError, match=f"--game={game} .*{sentence}"):
-        SUITE.make(FootballConfig(engine="gfootball", game=game), 0)

@@ -39,10 +39,3 @@ def test_without_sticky_actions_the_paddle_obeys():
     before, _ = env.reset()
     after, *_ = env.step(1)  # Left.
     assert np.argmax(after[9, :, 0]) == np.argmax(before[9, :, 0]) - 1
-
-
-def test_an_unknown_game_is_refused_with_the_nearest():
-    with pytest.raises(ValueError, match=r"--game=brakeout is not a game .*; the nearest are: breakout"):
-        SUITE.make(MinAtarConfig(game="brakeout"), 0)
-    with pytest.raises(ValueError, match=r"--game=xyz is not a game of MinAtar; choose one of: asterix"):
-        SUITE.make(MinAtarConfig(game="xyz"), 0)

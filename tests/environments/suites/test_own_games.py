@@ -70,8 +70,3 @@ def test_only_the_answer_counts_and_only_the_cue_tells_it(delay, num_cues):
         _, reward, terminated, truncated, _ = env.step(answer)
         assert (reward, terminated, truncated) == (float(answer == cue), True, False)
     assert set(cues) == set(range(num_cues))
-
-
-def test_an_action_repeat_is_refused():
-    with pytest.raises(ValueError, match="num_action_repeats=2 would skip"):
-        RecallConfig(num_action_repeats=2)
