@@ -19,8 +19,7 @@ from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput
 from seed_rl.wire.codec import ActionCodec, StepCodec
 
 SPEC = EnvironmentSpec(
-    {"env": ArraySpec((), "int32"), "step": ArraySpec((), "int32")},
-    ArraySpec((), "int32", (0,), (10**8,)),
+    {"env": ArraySpec((), "int32"), "step": ArraySpec((), "int32")}, ArraySpec((), "int32", (0,), (10**8,))
 )
 
 
@@ -152,38 +151,26 @@ def test_unrolls_are_aligned(length, burn_in):
             np.testing.assert_array_equal(unrolls[1].env.observation["step"][: burn_in + 1], overlap)
 
 
+@pytest.mark.parametrize("is_new_actor", [True, False])
 @pytest.mark.parametrize(("length", "burn_in"), [(4, 0), (4, 3)])
-def test_new_actor_starts_clean_and_voids_only_its_own_unrolls(length, burn_in):
+def test_a_new_stream_voids_its_own_unfinished_unrolls_and_a_new_actor_starts_clean(
+    length, burn_in, is_new_actor
+):
     world, stored = World([1, 1], length, burn_in), burn_in + length + 1
     for _ in range(stored + length + 1):
         world.step(0, 1)
-    world.rejoin(0, is_new_actor=True)
+    before = len(world.unrolls[0])
+    world.rejoin(0, is_new_actor)
+    back = world.next_step[0]
     for _ in range(3 * stored):
         world.step(1, 0)
     for unroll in world.unrolls[0] + world.unrolls[1]:
-        assert_aligned(unroll, stored)  # No unroll holds steps of both actors.
-    after = [u for u in world.unrolls[0] if u.env.observation["step"][0] >= 1000]
-    assert after[0].env.observation["step"][0] == 1000  # And none of its steps is left out.
-    assert after[0].initial_state["acted"] == 0
+        assert_aligned(unroll, stored)  # No unroll holds steps of both streams.
+    first = world.unrolls[0][before]
+    assert first.env.observation["step"][0] == back  # And no later step is left out.
+    assert first.initial_state["acted"] == (0 if is_new_actor else back)  # Or the episode continues.
     firsts = [unroll.env.observation["step"][0] for unroll in world.unrolls[1]]
     assert firsts == list(range(length // 2, world.next_step[1] - stored + 1, length))
-
-
-@pytest.mark.parametrize(("length", "burn_in"), [(4, 0), (4, 3)])
-def test_reconnection_keeps_states_and_voids_unfinished_unrolls(length, burn_in):
-    world, stored = World([1, 1], length, burn_in), burn_in + length + 1
-    for _ in range(stored + 1):
-        world.step(0, 1)
-    before = len(world.unrolls[0])
-    world.rejoin(0, is_new_actor=False)
-    back = world.next_step[0]
-    for _ in range(2 * stored):
-        world.step(0, 1)
-    for unroll in world.unrolls[0] + world.unrolls[1]:
-        assert_aligned(unroll, stored)
-    first = world.unrolls[0][before]
-    assert first.env.observation["step"][0] == back
-    assert first.initial_state["acted"] == back  # The episode continues.
 
 
 @pytest.mark.parametrize(("length", "burn_in"), [(4, 0), (4, 3)])

@@ -32,9 +32,7 @@ class Counted(gymnasium.Env):
     is truncated at its third step, or fails there if it is the first one with its id.
     """
 
-    observation_space = spaces.Dict(
-        {name: spaces.Box(0, 10**6, (), np.int32) for name in ("env", "step")},
-    )
+    observation_space = spaces.Dict({name: spaces.Box(0, 10**6, (), np.int32) for name in ("env", "step")})
     action_space = spaces.Discrete(10**8 + 1)
 
     def __init__(self, env_id, kind, is_first):
