@@ -171,21 +171,9 @@ def test_the_learner_decides():
 UNKNOWN = "does not know the learner's settings"
 # What the learner describes, what the actor's flags are, and the sentence.
 REFUSED = {
-    "another level": (
-        {},
-        {"level": 2},
-        "--level=2 contradicts the learner, which has 1; leave it out, or chan",
-    ),
-    "another suite": (
-        {},
-        {"environment": "atari"},
-        "--environment=atari contradicts the learner, which has c",
-    ),
-    "another flag": (
-        {},
-        {"environment": "counting", "lives": 3},
-        "--lives=3 contradicts the learner, which has N",
-    ),
+    "another level": ({}, {"level": 2}, "--level=2 contradicts the learner, which has 1; leave it out, or"),
+    "another suite": ({}, {"environment": "atari"}, "=atari contradicts the learner, which has counting"),
+    "another flag": ({}, {"environment": "counting", "lives": 3}, "--lives=3 contradicts the learner, which"),
     "code": ({"code": "evil:Env"}, {}, "--code=evil:Env names a module to import; give this"),
     "unknown": ({"depth": 3}, {}, f"{UNKNOWN} of counting .* install the same seed_rl on both"),
     "text": ({"level": "high"}, {}, f"cannot be made here|{UNKNOWN}"),

@@ -174,13 +174,6 @@ def test_actors_go_to_the_hosts_that_have_room_for_them(start, tmp_path, transpo
     assert [ended(player) for player in players] == [None, None]
 
 
-def test_an_actor_gives_up_when_there_is_no_learner(address):
-    player = Player(address, secs=0.3)
-    error = ended(player)
-    assert isinstance(error, LearnerGoneError)
-    assert str(error).startswith(f"No learner at {address} for 0.3 s (")
-
-
 def test_a_learner_cannot_send_an_actor_to_another_machine_without_tls():
     actor = Actor(ActorConfig("unix:/tmp/s"))
     assert actor._checked("unix:/tmp/other") == "unix:/tmp/other"
@@ -221,12 +214,19 @@ def test_an_actor_comes_back_from_another_server_that_answered_while_its_learner
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"), [("HTTP 404", "is not a learner of this actor's version"), ("HTTP 401", "401")]
+    ("answer", "secs", "error", "words"),
+    [
+        (None, 0.3, LearnerGoneError, "No learner at unix:"),
+        ("nothing", 0.5, LearnerGoneError, "may open no more files (ulimit -n)"),
+        ("HTTP 404", DEADLINE_SECS, RefusedError, "is not a learner of this actor's version"),
+        ("HTTP 401", DEADLINE_SECS, RefusedError, "401"),
+    ],
 )
-def test_another_server_at_an_address_without_a_learner_is_named_at_once(address, answer, words):
-    with Stranger(address, ANSWERS[answer]):
-        error = ended(Player(address, "grpc"))
-    assert isinstance(error, RefusedError) and words in str(error)
+def test_at_an_address_without_a_learner_an_actor_ends(address, answer, secs, error, words):
+    """After some time if there is nobody; at once if there is another server."""
+    with Stranger(address, ANSWERS[answer]) if answer else contextlib.nullcontext():
+        found = ended(Player(address, "grpc", secs=secs))
+    assert isinstance(found, error) and words in str(found)
 
 
 def test_an_actor_gives_up_when_its_learner_does_not_come_back(start, address):
@@ -237,12 +237,6 @@ def test_an_actor_gives_up_when_its_learner_does_not_come_back(start, address):
     with Stranger(address, ANSWERS["HTTP 404"]):
         error = ended(player)
     assert isinstance(error, LearnerGoneError) and "404" in str(error)
-
-
-def test_a_server_that_closes_each_connection_may_have_no_descriptors_left(address):
-    with Stranger(address, ANSWERS["nothing"]):
-        error = ended(Player(address, secs=0.5))
-    assert isinstance(error, LearnerGoneError) and "may open no more files (ulimit -n)" in str(error)
 
 
 needs_linux = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux")
