@@ -43,14 +43,14 @@ def action(env, step):
 class World:
     """Groups of environments that number their steps, in front of a core."""
 
-    def __init__(self, groups, length, burn_in, num_eval_envs=0, store=None):
+    def __init__(self, groups, length, burn_in, num_eval_envs=0, store=None, policy=None, spec=SPEC):
         """Args: groups, their sizes; environment ids follow one another; store, if not one of unrolls."""
         self.num_envs = sum(groups)
         self.version = 0
         unrolls = UnrollStore(self.num_envs - num_eval_envs, UnrollConfig(length, burn_in), self.insert)
         self.core = InferenceCore(
-            Witness(),
-            SPEC,
+            policy or Witness(),
+            spec,
             self.num_envs,
             num_eval_envs,
             store or unrolls,
@@ -92,16 +92,18 @@ class World:
         ids = self._groups[group]
         return ServedGroup(next(self._keys), process_id, int(ids[0]), len(ids), is_restart=False)
 
-    def request(self, group):
-        """The group's next step."""
+    def request(self, group, **changes):
+        """The group's next step, with other values in some fields of its records."""
         ids = self._groups[group]
         zeros = np.zeros(len(ids))
         observation = {"env": ids, "step": self.next_step[ids]}
         env = EnvOutput(
             zeros.astype(np.float32), self.next_step[ids] % 1000 == 0, zeros.astype(bool), observation
         )
-        records = StepCodec(SPEC).encode(env)
-        return Request(self._leases[group], records, time.monotonic())
+        records = np.frombuffer(StepCodec(SPEC).encode(env), StepCodec(SPEC).record).copy()
+        for name, value in changes.items():
+            records[name] = value
+        return Request(self._leases[group], records.tobytes(), time.monotonic())
 
 
 def random_batches(world, num_groups, num_batches, seed=0):
@@ -222,12 +224,8 @@ def test_an_op_and_a_call_of_the_function_are_the_same():
 def test_bad_steps_are_refused_and_the_others_of_the_batch_answered():
     world = World([2, 1, 1, 2], 2, 0)
     world.step(0, 1, 2, 3)
-    requests = [world.request(group) for group in range(4)]
-    for group, change in ((1, {"reward": np.nan}), (3, {"done": True, "truncated": [False, True]})):
-        records = np.frombuffer(requests[group].records, StepCodec(SPEC).record).copy()
-        for name, value in change.items():
-            records[name] = value
-        requests[group] = requests[group]._replace(records=records.tobytes())
+    changes = {}, {"reward": np.nan}, {}, {"done": True, "truncated": [False, True]}
+    requests = [world.request(group, **changes[group]) for group in range(4)]
     answers, unrolls = world.core.process(requests)
     assert answers[1] == BadStep(
         "The reward of environment 0 in the message is NaN or infinite; fix the environment."
@@ -247,10 +245,8 @@ def test_a_process_that_changes_its_records_meanwhile_is_refused_for_what_was_co
     world = World([2, 1, 1], 2, 0)
     world.step(0, 1, 2)
     requests = [world.request(group) for group in range(3)]
-    good = requests[0].records
-    bad = np.frombuffer(good, StepCodec(SPEC).record).copy()
-    bad["reward"] = np.nan
-    shared = bytearray(bad.tobytes() if hides == "what was copied" else good)
+    good, bad = requests[0].records, world.request(0, reward=np.nan).records
+    shared = bytearray(bad if hides == "what was copied" else good)
     requests[0] = requests[0]._replace(records=memoryview(shared))
     requests[1] = requests[1]._replace(records=np.zeros(1, StepCodec(SPEC).record).tobytes()[:4] + b"\2" * 10)
     fill, copies = Rows.fill, []
@@ -258,7 +254,7 @@ def test_a_process_that_changes_its_records_meanwhile_is_refused_for_what_was_co
     def fill_and_change(self, records, env_ids):
         fill(self, records, env_ids)
         copies.append(len(env_ids))
-        shared[:] = good if hides == "what was copied" else bad.tobytes()
+        shared[:] = good if hides == "what was copied" else bad
 
     monkeypatch.setattr(Rows, "fill", fill_and_change)
     answers, unrolls = world.core.process(requests)

@@ -7,8 +7,7 @@ from seed_rl.experience.base import Setup, UnrollConfig
 from seed_rl.experience.fifo import Rollouts
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.request import BadStep
-from seed_rl.types import EnvOutput
-from seed_rl.wire.codec import ActionCodec, StepCodec
+from seed_rl.wire.codec import ActionCodec
 from tests.inference import test_core
 from tests.inference.test_core import SPEC, action
 from tests.waiting import DEADLINE_SECS
@@ -33,12 +32,9 @@ class World(test_core.World):
         self.rejoin(group, is_new_actor=True)
         self.clients[group] = self.batcher.connect()
 
-    def ask(self, group, records=None):
+    def ask(self, group, **changes):
         """The group's next step arrives."""
-        request = self.request(group)
-        if records is not None:
-            request = request._replace(records=records)
-        self.batcher.submit(self.clients[group], request, SIZE)
+        self.batcher.submit(self.clients[group], self.request(group, **changes), SIZE)
 
     def deliver(self, pairs):
         for request, answer in pairs:
@@ -154,9 +150,7 @@ def test_an_actor_that_is_replaced_while_it_waits():
 def test_a_last_step_that_must_not_be_trained_on_is_refused_at_once(reward):
     world = World(1)
     world.play(0, batches=T)
-    false, ids = np.zeros(SIZE, bool), np.zeros(SIZE, np.int32)
-    env = EnvOutput(np.full(SIZE, reward, np.float32), false, false, {"env": ids, "step": ids})
-    world.ask(0, records=StepCodec(SPEC).encode(env))
+    world.ask(0, reward=reward)
     world.answer()
     assert world.refused == [0] and not world.rollouts.batch_ready()
     world.join(0)

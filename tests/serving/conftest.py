@@ -38,7 +38,8 @@ def connect():
             peer = stack.enter_context(socket.socket(socket.AF_UNIX))
             peer.settimeout(DEADLINE_SECS)
             peer.connect(address)
-            peer.sendall(said)
+            if said:
+                peer.sendall(said)
             return peer
 
         yield start

@@ -43,12 +43,12 @@ class WakeUps:
 
 
 def make(has_wake_ups, *sizes):
-    """A batcher, with or without wake-ups, and those."""
+    """A batcher, with or without wake-ups."""
     wake_ups = WakeUps() if has_wake_ups else None
     batcher = Batcher(*sizes, wake_ups)
     if wake_ups:
         wake_ups.batcher = batcher
-    return batcher, wake_ups
+    return batcher
 
 
 both_ways = pytest.mark.parametrize("has_wake_ups", [False, True], ids=["plain", "wake-ups"])
@@ -61,7 +61,7 @@ EVENTS = {
 @both_ways
 @pytest.mark.parametrize(("event", "requests"), EVENTS.values(), ids=EVENTS)
 def test_what_makes_a_batch_due_wakes_the_consumer(later, has_wake_ups, event, requests):
-    batcher, _ = make(has_wake_ups, 3, FOREVER)
+    batcher = make(has_wake_ups, 3, FOREVER)
     a, b, c = (batcher.connect() for _ in range(3))
     future = later(batcher.next_batch)
     batcher.submit(a, "a", 2)
@@ -72,7 +72,7 @@ def test_what_makes_a_batch_due_wakes_the_consumer(later, has_wake_ups, event, r
 
 @both_ways
 def test_close_wakes_all_consumers(later, has_wake_ups):
-    batcher, _ = make(has_wake_ups, 4, FOREVER)
+    batcher = make(has_wake_ups, 4, FOREVER)
     a, _ = batcher.connect(), batcher.connect()
     batcher.submit(a, "never answered", 1)
     futures = [later(batcher.next_batch) for _ in range(2)]
@@ -82,7 +82,7 @@ def test_close_wakes_all_consumers(later, has_wake_ups):
 
 @both_ways
 def test_two_consumers_share_the_work(later, has_wake_ups):
-    batcher, _ = make(has_wake_ups, 1, FOREVER)
+    batcher = make(has_wake_ups, 1, FOREVER)
     clients = [batcher.connect() for _ in range(2)]
     together = threading.Barrier(2)  # Both hold a batch at the same time, or the test fails.
 
@@ -98,7 +98,8 @@ def test_two_consumers_share_the_work(later, has_wake_ups):
 
 
 def test_one_consumer_at_a_time_waits_for_wake_ups_and_another_follows(later):
-    batcher, wake_ups = make(True, 1, FOREVER)
+    batcher = make(True, 1, FOREVER)
+    wake_ups = batcher.wake_ups
     a, b = batcher.connect(), batcher.connect()
     futures = [later(lambda: (batcher.next_batch(), threading.get_ident())) for _ in range(3)]
     wake_ups.wait_until_somebody_waits()
@@ -116,8 +117,7 @@ def test_one_consumer_at_a_time_waits_for_wake_ups_and_another_follows(later):
 @pytest.mark.parametrize("num_consumers", [1, 2])
 def test_nothing_is_lost_or_doubled_under_load(num_consumers, has_wake_ups):
     """Clients of different sizes in threads of their own; every request comes back once, in order."""
-    batcher, wake_ups = make(has_wake_ups, 6, 0.002)
-    num_steps, sizes = 200, [1, 2, 3, 4, 5]
+    batcher, num_steps, sizes = make(has_wake_ups, 6, 0.002), 200, [1, 2, 3, 4, 5]
     answered = {size: threading.Semaphore(0) for size in sizes}
     seen = {size: [] for size in sizes}
     too_large = []
@@ -135,8 +135,8 @@ def test_nothing_is_lost_or_doubled_under_load(num_consumers, has_wake_ups):
     def play(size):
         client = batcher.connect()
         for step in range(num_steps):
-            if wake_ups and (size + step) % 2:
-                wake_ups.send((client, (size, step), size))
+            if has_wake_ups and (size + step) % 2:
+                batcher.wake_ups.send((client, (size, step), size))
             else:
                 batcher.submit(client, (size, step), size)
             assert answered[size].acquire(timeout=DEADLINE_SECS)

@@ -153,9 +153,8 @@ def test_a_key_is_good_for_one_connection_and_until_the_ready(harness, connect):
     late.send_zeros(0)
     assert late.answer() == [0, 0]
     for said in (memory.key, unused.key, bytes(16), b"GET / HTTP/1.1\r\n\r\n"):
-        assert is_closed(
-            connect(socket_address(memory.address), said)
-        )  # A process without a key gets no answer.
+        # A process without a key gets no answer.
+        assert is_closed(connect(socket_address(memory.address), said))
 
 
 def test_another_users_process_is_refused(harness, monkeypatch):
