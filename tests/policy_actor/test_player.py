@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import json
 import queue
 
 import numpy as np
@@ -293,12 +292,6 @@ def test_weights_are_whole_and_of_the_same_network():
     assert learner.reader.newer_than(4) is None and learner.reader.newer_than(3).version == 4
 
 
-def description(algorithm, settings):
-    """The policy of a V-trace learner with these settings, without weights."""
-    texts = {name: json.dumps(value) for name, value in settings.items()}
-    return pb.Policy(agent="vtrace", settings=texts, network=checksum(algorithm.policy))
-
-
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -312,7 +305,8 @@ def description(algorithm, settings):
 )
 def test_a_policy_that_cannot_be_made_here_is_refused(change, sentence):
     algorithm = make_algorithm("catch", mlp_sizes="16")
-    message = description(algorithm, {"unroll_length": T, "mlp_sizes": "16"})
+    texts = {"unroll_length": f"{T}", "mlp_sizes": '"16"'}
+    message = pb.Policy(agent="vtrace", settings=texts, network=checksum(algorithm.policy))
     make_policy(message, SPEC, SIZE)
     change(message)
     with pytest.raises(RefusedError, match=sentence):

@@ -6,11 +6,8 @@ import os
 import numpy as np
 import pytest
 
-from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.connections import Connections
-from seed_rl.serving.server import InferenceServer
 from seed_rl.wire.generated import inference_pb2 as pb
-from tests.serving.harness import CATCH, DEADLINE_SECS, NUM_ENVS, mappings
+from tests.serving.harness import DEADLINE_SECS, NUM_ENVS, mappings
 from tests.waiting import wait_until
 
 
@@ -175,12 +172,3 @@ def test_many_processes_at_once(harness, later):
 
     for played in [later(play, number) for number in range(4)]:
         played.result(DEADLINE_SECS)
-
-
-def test_port_0_picks_a_free_port_and_a_used_one_is_refused():
-    server = InferenceServer("localhost:0", Connections(CATCH, 1, [Batcher(1, 1.0)], 1))
-    assert server.port > 0
-    with pytest.raises(ValueError, match=f"Cannot listen on --server_address=localhost:{server.port}"):
-        InferenceServer(f"localhost:{server.port}", Connections(CATCH, 1, [Batcher(1, 1.0)], 1))
-    server.stop()
-    server.stop()  # A second stop does nothing.

@@ -54,6 +54,15 @@ def test_a_second_learner_is_refused_and_the_first_goes_on(tmp_path, addresses, 
     second.stop()
 
 
+def test_port_0_is_a_free_port_and_a_used_one_is_refused():
+    server = serve("localhost:0")
+    assert server.port > 0
+    with pytest.raises(ValueError, match=f"Cannot listen on --server_address=localhost:{server.port}"):
+        serve(f"localhost:{server.port}")
+    server.stop()
+    server.stop()  # A second stop does nothing.
+
+
 def test_of_many_that_start_at_once_one_listens(addresses, later):
     address, together = addresses["path"], threading.Barrier(8)
 
