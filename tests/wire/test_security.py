@@ -3,7 +3,6 @@
 import logging
 import os
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import trustme
@@ -303,10 +302,6 @@ def test_every_end_refuses_an_empty_file(files, tmp_path, command, flag):
         main_of(command)([f"seed_rl {command}", *flags])
 
 
-LEARNER_ONLY = {"SEED_RL_TLS_AUTHORITY": "ca.pem"}
-ACTOR_ONLY = {"SEED_RL_TLS_CERTIFICATE": "actor.pem", "SEED_RL_TLS_KEY": "actor.key"}
-
-
 @pytest.mark.parametrize("address", ["unix:/tmp/s", "localhost:80", "learner.example:80"])
 @pytest.mark.parametrize("insecure", [False, True])
 def test_half_of_tls_is_refused_and_not_taken_for_none(files, address, insecure):
@@ -322,18 +317,16 @@ def test_half_of_tls_is_refused_and_not_taken_for_none(files, address, insecure)
 
 
 def test_half_of_tls_in_environment_variables_is_refused(files):
-    def load(variables):
-        return load_security(
-            SecurityConfig(), {name: Path(files, file).read_text() for name, file in variables.items()}
-        )
+    def load(*flags):
+        variables = {PEM_VARIABLES[flag]: content(files, flag).decode() for flag in flags}
+        return load_security(SecurityConfig(), variables)
 
     with pytest.raises(ValueError, match="SEED_RL_TLS_AUTHORITY"):
-        check_listening("localhost:80", SecurityConfig(), load(LEARNER_ONLY))
+        check_listening("localhost:80", SecurityConfig(), load("tls_authority"))
     with pytest.raises(ValueError, match="SEED_RL_TLS_KEY"):
-        check_connecting("localhost:80", SecurityConfig(), load(ACTOR_ONLY))
-    both = load(LEARNER_ONLY | ACTOR_ONLY)
-    check_listening("localhost:80", SecurityConfig(), both)
-    check_connecting("localhost:80", SecurityConfig(), both)
+        check_connecting("localhost:80", SecurityConfig(), load("tls_certificate", "tls_key"))
+    check_listening("localhost:80", SecurityConfig(), load(*PEM))
+    check_connecting("localhost:80", SecurityConfig(), load(*PEM))
 
 
 def test_secrets_are_not_shown(files):
