@@ -45,20 +45,13 @@ def groups():
 def played(groups, answers, end=None):
     """Plays with these answers, one list a message, until `end`; returns what was sent."""
 
-    def run():
-        carrier = Queues()
-        for message in answers:
-            carrier.answer(*message)
-        carrier.answers.put(end or TrainingEndedError())
-        try:
-            play(groups, carrier, ActionCodec(SPEC.action), Latency())
-        finally:
-            sent.extend(carrier.sent.get() for _ in range(carrier.sent.qsize()))
-
-    sent = []
-    with pytest.raises(type(end) if end else TrainingEndedError):
-        run()
-    return sent
+    carrier, end = Queues(), end or TrainingEndedError()
+    for message in answers:
+        carrier.answer(*message)
+    carrier.answers.put(end)
+    with pytest.raises(type(end)):
+        play(groups, carrier, ActionCodec(SPEC.action), Latency())
+    return [carrier.sent.get() for _ in range(carrier.sent.qsize())]
 
 
 def test_each_group_sends_its_newest_step_and_then_one_for_each_answer(groups):
@@ -76,11 +69,8 @@ def test_after_a_lost_connection_the_last_step_comes_again_without_its_episodes(
 
 @pytest.mark.parametrize("answer", [(2, bytes(8)), (0, bytes(7)), (0, b"")])
 def test_actions_that_do_not_fit_end_the_connection(groups, answer):
-    def run():
-        carrier = Queues()
-        carrier.answers.put([answer])
-        play(groups, carrier, ActionCodec(SPEC.action), Latency())
-
+    carrier = Queues()
+    carrier.answers.put([answer])
     with pytest.raises(LearnerGoneError, match="the learner sent"):
-        run()
+        play(groups, carrier, ActionCodec(SPEC.action), Latency())
     assert groups[0].applied == 0

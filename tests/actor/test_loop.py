@@ -56,14 +56,19 @@ def ended(player):
     return player.error
 
 
+def finish(learner, *players):
+    """Ends training, and with it these players."""
+    learner.stop()
+    assert [ended(player) for player in players] == [None] * len(players)
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_every_step_and_every_episode_arrives_once(start, address, transport):
     learner = start()
     player = Player(address, transport)
     learner.wait_for(100)
     assert shares_memory(learner) == (transport == "shared_memory")
-    learner.stop()
-    assert ended(player) is None
+    finish(learner, player)
     assert sorted(learner.seen) == [0, 1, 2, 3]
     for env, steps in learner.seen.items():
         assert steps == list(range(len(steps)))
@@ -84,8 +89,7 @@ def test_from_memory_to_messages_and_back_nothing_is_lost_or_played_twice(start,
         learners[-1].wait_for(1)
         assert shares_memory(learners[-1]) == memory
     learners[-1].wait_for(50)
-    learners[-1].stop()
-    assert ended(player) is None
+    finish(learners[-1], player)
     for env in range(4):
         last = -1
         for learner in learners:
@@ -112,8 +116,7 @@ def test_an_actor_whose_environments_others_have_played_starts_anew(start, addre
         learner.server._connections._ended = None
         wait_until(lambda: learner.seen[0].count(0) == 1, "a reset", DEADLINE_SECS)
     assert len(learner.tasks) == 2 and learner.tasks[1].had_others
-    learner.stop()
-    assert ended(first) is None
+    finish(learner, first)
 
 
 def test_a_task_is_wanted_again_and_others_take_what_is_left(start, address):
@@ -125,8 +128,7 @@ def test_a_task_is_wanted_again_and_others_take_what_is_left(start, address):
         assert learner.tasks[-1].number == number
     third = Player(address, secs=0.5)
     assert str(ended(third)).startswith("All 8 environments of the learner are taken by other actors")
-    learner.stop()
-    assert [ended(player) for player in players] == [None, None]
+    finish(learner, *players)
 
 
 def test_a_flag_that_contradicts_the_learner_ends_the_actor_and_frees_its_task(start, address):
@@ -136,8 +138,7 @@ def test_a_flag_that_contradicts_the_learner_ends_the_actor_and_frees_its_task(s
         assert isinstance(error, EnvironmentRefusedError)
     player = Player(address, secs=5.0)
     learner.wait_for(3)
-    learner.stop()
-    assert ended(player) is None
+    finish(learner, player)
 
 
 @pytest.mark.parametrize(("memory", "groups"), [(False, 2), (True, MOST_GROUPS + 1)])
@@ -155,8 +156,7 @@ def test_without_shared_memory_steps_are_messages_unless_it_is_demanded(
     player = Player(address, envs=groups, groups=groups)
     learner.wait_for(3)
     assert caplog.text.count("Steps are sent as messages: no shared memory, ") == 1
-    learner.stop()
-    assert ended(player) is None
+    finish(learner, player)
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -169,16 +169,8 @@ def test_actors_go_to_the_hosts_that_have_room_for_them(start, tmp_path, transpo
     for learner in learners:
         learner.wait_for(3)
     assert [[task.number for task in learner.tasks] for learner in learners] == [[0], [1]]
-    for learner in learners:
-        learner.stop()
-    assert [ended(player) for player in players] == [None, None]
-
-
-def test_an_actor_gives_up_when_there_is_no_learner(address):
-    player = Player(address, secs=0.3)
-    error = ended(player)
-    assert isinstance(error, LearnerGoneError)
-    assert str(error).startswith(f"No learner at {address} for 0.3 s (")
+    learners[0].stop()
+    finish(learners[1], *players)
 
 
 def test_a_learner_cannot_send_an_actor_to_another_machine_without_tls():
@@ -216,17 +208,23 @@ def test_an_actor_comes_back_from_another_server_that_answered_while_its_learner
     ours, learner = learner, start()
     learner.wait_for(20)
     assert learner.seen[0][0] >= ours.seen[0][-1] > 0  # The same process goes on.
-    learner.stop()
-    assert ended(player) is None
+    finish(learner, player)
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"), [("HTTP 404", "is not a learner of this actor's version"), ("HTTP 401", "401")]
+    ("answer", "secs", "error", "words"),
+    [
+        (None, 0.3, LearnerGoneError, "No learner at unix:"),
+        ("nothing", 0.5, LearnerGoneError, "may open no more files (ulimit -n)"),
+        ("HTTP 404", DEADLINE_SECS, RefusedError, "is not a learner of this actor's version"),
+        ("HTTP 401", DEADLINE_SECS, RefusedError, "401"),
+    ],
 )
-def test_another_server_at_an_address_without_a_learner_is_named_at_once(address, answer, words):
-    with Stranger(address, ANSWERS[answer]):
-        error = ended(Player(address, "grpc"))
-    assert isinstance(error, RefusedError) and words in str(error)
+def test_at_an_address_without_a_learner_an_actor_ends(address, answer, secs, error, words):
+    """After some time if there is nobody; at once if there is another server."""
+    with Stranger(address, ANSWERS[answer]) if answer else contextlib.nullcontext():
+        found = ended(Player(address, "grpc", secs=secs))
+    assert isinstance(found, error) and words in str(found)
 
 
 def test_an_actor_gives_up_when_its_learner_does_not_come_back(start, address):
@@ -237,12 +235,6 @@ def test_an_actor_gives_up_when_its_learner_does_not_come_back(start, address):
     with Stranger(address, ANSWERS["HTTP 404"]):
         error = ended(player)
     assert isinstance(error, LearnerGoneError) and "404" in str(error)
-
-
-def test_a_server_that_closes_each_connection_may_have_no_descriptors_left(address):
-    with Stranger(address, ANSWERS["nothing"]):
-        error = ended(Player(address, secs=0.5))
-    assert isinstance(error, LearnerGoneError) and "may open no more files (ulimit -n)" in str(error)
 
 
 needs_linux = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux")
@@ -270,15 +262,14 @@ def test_threads_and_children_stay_on_the_core():
 
 
 @pytest.mark.parametrize(("task", "core"), [(0, 3), (1, 5), (2, 8), (3, 3), (4, 5)])
-def test_tasks_take_cores_in_turn(tmp_path, monkeypatch, task, core):
+def test_tasks_take_cores_in_turn(start, address, monkeypatch, task, core):
     pinned = []
     monkeypatch.setattr(loop, "usable_cores", lambda: [3, 5, 8])
     monkeypatch.setattr(loop, "pin", pinned.append)
-    learner = Learner(f"unix:{tmp_path}/s", num_envs=20)
-    player = Player(f"unix:{tmp_path}/s", task=task, pin=True)
+    learner = start(20)
+    player = Player(address, task=task, pin=True)
     learner.wait_for(1)
-    learner.stop()
-    assert player.finished(DEADLINE_SECS) and player.error is None
+    finish(learner, player)
     assert pinned == [core]
 
 

@@ -21,8 +21,7 @@ from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.ranges import RANGES
 from seed_rl.wire.shared_memory import EPISODES as HAS_EPISODES
 from tests.serving.conftest import WAYS
-from tests.serving.conversation import records_of
-from tests.serving.harness import NUM_ENVS, SPEC, Harness, Player
+from tests.serving.harness import NUM_ENVS, SPEC, Harness, Player, records_of
 
 
 class Echo(tf.Module):
@@ -36,16 +35,17 @@ class Echo(tf.Module):
         return output, {"acted": state["acted"] + 1}
 
 
-def make_core():
-    store = UnrollStore(NUM_ENVS, UnrollConfig(4), lambda unrolls: None)
-    return InferenceCore(Echo(), SPEC, NUM_ENVS, 0, store, lambda: contextlib.nullcontext(0))
+def make_core(insert=lambda unrolls: None):
+    """A core, and its store of unrolls of two steps."""
+    store = UnrollStore(NUM_ENVS, UnrollConfig(2, stagger=False), insert)
+    return InferenceCore(Echo(), SPEC, NUM_ENVS, 0, store, lambda: contextlib.nullcontext(0)), store
 
 
 class RealHarness(Harness):
     """The harness with a core in place of its own answers."""
 
     def _answer(self):
-        make_core().serve(self.batcher, self.server.deliver)
+        make_core()[0].serve(self.batcher, self.server.deliver)
 
 
 def edges(kind, field, low, high):
@@ -124,16 +124,6 @@ def test_whatever_one_peer_sends_another_one_plays(real, monkeypatch):
     assert [good.ask(1, 2, group=0), good.ask(3, 4, group=1)] == [[1, 2], [3, 4]]
 
 
-@pytest.mark.parametrize("applied", [10**15 + 1, 2**63 - 1, 2**63, 2**64 - 1])
-def test_more_actions_than_there_can_be_are_refused_in_a_sentence(real, applied):
-    good, bad = real.join(), real.player(process_id=9)
-    with contextlib.suppress(OSError):
-        bad.get_ready(applied=[applied])
-    sentence = f"Ready.applied must be 0 to {10**15}, not {applied}."
-    assert bad.status() == ("INVALID_ARGUMENT", sentence)
-    assert good.ask(1, 2) == [1, 2]
-
-
 POISON = 7.0
 
 
@@ -148,36 +138,13 @@ def poisoned(function):
     return act
 
 
-def test_an_error_that_one_request_causes_ends_its_connection_alone(real, monkeypatch, caplog):
-    original = core_module.make_table
-
-    def make_table(*arguments):
-        table = original(*arguments)
-        table.act = poisoned(table.act)
-        return table
-
-    with contextlib.ExitStack() as stack:
-        monkeypatch.setattr(core_module, "make_table", make_table)
-        harness = RealHarness(f"{real.address.removesuffix('.gateway')}2", stack, real._way)
-        good, bad = harness.join(num_envs=4), harness.join(process_id=9)
-        good.send(1, 2, 3, 4)
-        bad.send(5, int(POISON))
-        assert good.answer() == [1, 2, 3, 4]
-        code, sentence = bad.status()
-        assert (code, "KeyError('poison')" in sentence) == ("INTERNAL", True)
-        assert good.ask(4, 3, 2, 1, done=False) == [4, 3, 2, 1]
-        assert harness.join(process_id=9).ask(5, 6) == [5, 6]
-    assert [record.exc_info[0] for record in caplog.records] == [KeyError] * len(caplog.records) != []
-
-
 def request(key, numbers, applied=None):
     return Request(ServedGroup(key, key + 1, 2 * key, 2, False), records_of(*numbers), 0.0, applied)
 
 
-def test_the_others_of_a_batch_that_raises_get_their_answers_and_their_unrolls():
+def test_the_others_of_a_batch_that_raises_get_their_answers_and_their_unrolls(caplog):
     unrolls = []
-    store = UnrollStore(NUM_ENVS, UnrollConfig(2, stagger=False), unrolls.extend)
-    core = InferenceCore(Echo(), SPEC, NUM_ENVS, 0, store, lambda: contextlib.nullcontext(0))
+    core, store = make_core(unrolls.extend)
     core._table.act = poisoned(core._table.act)
     for step in range(4):
         batch = [request(0, (1, 2)), request(1, (POISON, 3) if step == 2 else (3, 3)), request(2, (4, 5))]
@@ -186,14 +153,14 @@ def test_the_others_of_a_batch_that_raises_get_their_answers_and_their_unrolls()
         assert [isinstance(answer, BadStep) for answer in answers] == [False, step == 2, False]
         assert np.frombuffer(answers[2], "<i4").tolist() == [4, 5]
         if step == 2:
-            assert isinstance(answers[1].error, KeyError)
+            assert isinstance(answers[1].error, KeyError) and "KeyError('poison')" in answers[1].sentence
+    assert [record.exc_info[0] for record in caplog.records] == [KeyError] * len(caplog.records) != []
     assert sorted({unroll.env_id for unroll in unrolls}) == [0, 1, 2, 3, 4, 5]
 
 
 def test_steps_that_cannot_be_stored_end_their_connections_and_are_not_acted_on_again():
     unrolls, acted = [], []
-    store = UnrollStore(NUM_ENVS, UnrollConfig(2, stagger=False), unrolls.extend)
-    core = InferenceCore(Echo(), SPEC, NUM_ENVS, 0, store, lambda: contextlib.nullcontext(0))
+    core, store = make_core(unrolls.extend)
     act, append = core._table.act, store.append
     core._table.act = lambda rows: acted.append(len(rows)) or act(rows)
 
@@ -230,7 +197,7 @@ def clock(monkeypatch):
 
 
 def test_a_bug_that_every_request_meets_ends_the_run(clock):
-    core = make_core()
+    core, _ = make_core()
     core._table.act = poisoned(core._table.act)
     bad, good = [request(0, (POISON, 1)), request(1, (1, POISON))], [request(2, (1, 2))]
     assert serve(core, [[*bad, *good]] * 30, clock) == 30
@@ -242,7 +209,7 @@ def test_a_bug_that_every_request_meets_ends_the_run(clock):
 
 @pytest.mark.parametrize("error", [FloatingPointError("diverged"), MemoryError("full")])
 def test_errors_of_the_run_end_it_at_once(error):
-    core = make_core()
+    core, _ = make_core()
 
     def fail(rows):
         raise error

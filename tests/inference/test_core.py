@@ -19,8 +19,7 @@ from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput
 from seed_rl.wire.codec import ActionCodec, StepCodec
 
 SPEC = EnvironmentSpec(
-    {"env": ArraySpec((), "int32"), "step": ArraySpec((), "int32")},
-    ArraySpec((), "int32", (0,), (10**8,)),
+    {"env": ArraySpec((), "int32"), "step": ArraySpec((), "int32")}, ArraySpec((), "int32", (0,), (10**8,))
 )
 
 
@@ -44,14 +43,14 @@ def action(env, step):
 class World:
     """Groups of environments that number their steps, in front of a core."""
 
-    def __init__(self, groups, length, burn_in, num_eval_envs=0, store=None):
+    def __init__(self, groups, length, burn_in, num_eval_envs=0, store=None, policy=None, spec=SPEC):
         """Args: groups, their sizes; environment ids follow one another; store, if not one of unrolls."""
         self.num_envs = sum(groups)
         self.version = 0
         unrolls = UnrollStore(self.num_envs - num_eval_envs, UnrollConfig(length, burn_in), self.insert)
         self.core = InferenceCore(
-            Witness(),
-            SPEC,
+            policy or Witness(),
+            spec,
             self.num_envs,
             num_eval_envs,
             store or unrolls,
@@ -93,16 +92,18 @@ class World:
         ids = self._groups[group]
         return ServedGroup(next(self._keys), process_id, int(ids[0]), len(ids), is_restart=False)
 
-    def request(self, group):
-        """The group's next step."""
+    def request(self, group, **changes):
+        """The group's next step, with other values in some fields of its records."""
         ids = self._groups[group]
         zeros = np.zeros(len(ids))
         observation = {"env": ids, "step": self.next_step[ids]}
         env = EnvOutput(
             zeros.astype(np.float32), self.next_step[ids] % 1000 == 0, zeros.astype(bool), observation
         )
-        records = StepCodec(SPEC).encode(env)
-        return Request(self._leases[group], records, time.monotonic())
+        records = np.frombuffer(StepCodec(SPEC).encode(env), StepCodec(SPEC).record).copy()
+        for name, value in changes.items():
+            records[name] = value
+        return Request(self._leases[group], records.tobytes(), time.monotonic())
 
 
 def random_batches(world, num_groups, num_batches, seed=0):
@@ -152,38 +153,26 @@ def test_unrolls_are_aligned(length, burn_in):
             np.testing.assert_array_equal(unrolls[1].env.observation["step"][: burn_in + 1], overlap)
 
 
+@pytest.mark.parametrize("is_new_actor", [True, False])
 @pytest.mark.parametrize(("length", "burn_in"), [(4, 0), (4, 3)])
-def test_new_actor_starts_clean_and_voids_only_its_own_unrolls(length, burn_in):
+def test_a_new_stream_voids_its_own_unfinished_unrolls_and_a_new_actor_starts_clean(
+    length, burn_in, is_new_actor
+):
     world, stored = World([1, 1], length, burn_in), burn_in + length + 1
     for _ in range(stored + length + 1):
         world.step(0, 1)
-    world.rejoin(0, is_new_actor=True)
+    before = len(world.unrolls[0])
+    world.rejoin(0, is_new_actor)
+    back = world.next_step[0]
     for _ in range(3 * stored):
         world.step(1, 0)
     for unroll in world.unrolls[0] + world.unrolls[1]:
-        assert_aligned(unroll, stored)  # No unroll holds steps of both actors.
-    after = [u for u in world.unrolls[0] if u.env.observation["step"][0] >= 1000]
-    assert after[0].env.observation["step"][0] == 1000  # And none of its steps is left out.
-    assert after[0].initial_state["acted"] == 0
+        assert_aligned(unroll, stored)  # No unroll holds steps of both streams.
+    first = world.unrolls[0][before]
+    assert first.env.observation["step"][0] == back  # And no later step is left out.
+    assert first.initial_state["acted"] == (0 if is_new_actor else back)  # Or the episode continues.
     firsts = [unroll.env.observation["step"][0] for unroll in world.unrolls[1]]
     assert firsts == list(range(length // 2, world.next_step[1] - stored + 1, length))
-
-
-@pytest.mark.parametrize(("length", "burn_in"), [(4, 0), (4, 3)])
-def test_reconnection_keeps_states_and_voids_unfinished_unrolls(length, burn_in):
-    world, stored = World([1, 1], length, burn_in), burn_in + length + 1
-    for _ in range(stored + 1):
-        world.step(0, 1)
-    before = len(world.unrolls[0])
-    world.rejoin(0, is_new_actor=False)
-    back = world.next_step[0]
-    for _ in range(2 * stored):
-        world.step(0, 1)
-    for unroll in world.unrolls[0] + world.unrolls[1]:
-        assert_aligned(unroll, stored)
-    first = world.unrolls[0][before]
-    assert first.env.observation["step"][0] == back
-    assert first.initial_state["acted"] == back  # The episode continues.
 
 
 @pytest.mark.parametrize(("length", "burn_in"), [(4, 0), (4, 3)])
@@ -235,12 +224,8 @@ def test_an_op_and_a_call_of_the_function_are_the_same():
 def test_bad_steps_are_refused_and_the_others_of_the_batch_answered():
     world = World([2, 1, 1, 2], 2, 0)
     world.step(0, 1, 2, 3)
-    requests = [world.request(group) for group in range(4)]
-    for group, change in ((1, {"reward": np.nan}), (3, {"done": True, "truncated": [False, True]})):
-        records = np.frombuffer(requests[group].records, StepCodec(SPEC).record).copy()
-        for name, value in change.items():
-            records[name] = value
-        requests[group] = requests[group]._replace(records=records.tobytes())
+    changes = {}, {"reward": np.nan}, {}, {"done": True, "truncated": [False, True]}
+    requests = [world.request(group, **changes[group]) for group in range(4)]
     answers, unrolls = world.core.process(requests)
     assert answers[1] == BadStep(
         "The reward of environment 0 in the message is NaN or infinite; fix the environment."
@@ -260,10 +245,8 @@ def test_a_process_that_changes_its_records_meanwhile_is_refused_for_what_was_co
     world = World([2, 1, 1], 2, 0)
     world.step(0, 1, 2)
     requests = [world.request(group) for group in range(3)]
-    good = requests[0].records
-    bad = np.frombuffer(good, StepCodec(SPEC).record).copy()
-    bad["reward"] = np.nan
-    shared = bytearray(bad.tobytes() if hides == "what was copied" else good)
+    good, bad = requests[0].records, world.request(0, reward=np.nan).records
+    shared = bytearray(bad if hides == "what was copied" else good)
     requests[0] = requests[0]._replace(records=memoryview(shared))
     requests[1] = requests[1]._replace(records=np.zeros(1, StepCodec(SPEC).record).tobytes()[:4] + b"\2" * 10)
     fill, copies = Rows.fill, []
@@ -271,7 +254,7 @@ def test_a_process_that_changes_its_records_meanwhile_is_refused_for_what_was_co
     def fill_and_change(self, records, env_ids):
         fill(self, records, env_ids)
         copies.append(len(env_ids))
-        shared[:] = good if hides == "what was copied" else bad.tobytes()
+        shared[:] = good if hides == "what was copied" else bad
 
     monkeypatch.setattr(Rows, "fill", fill_and_change)
     answers, unrolls = world.core.process(requests)

@@ -1,6 +1,5 @@
 """An agent step is an action that an environment executes, however its episodes end (see `seed_rl.types`)."""
 
-import contextlib
 import time
 
 import gymnasium
@@ -15,11 +14,11 @@ from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.experience.base import Setup, UnrollConfig
 from seed_rl.experience.fifo import Rollouts
 from seed_rl.experience.unroll_store import UnrollStore
-from seed_rl.inference.core import InferenceCore
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.request import Request, ServedGroup
+from seed_rl.serving.request import Request
 from seed_rl.wire.codec import ActionCodec, StepCodec
-from tests.inference.test_core import SPEC, Witness
+from tests.inference import test_core
+from tests.inference.test_core import SPEC
 
 GROUP, ROUNDS, T = 2, 30, 4
 UNROLL = UnrollConfig(T)
@@ -32,9 +31,7 @@ class Counted(gymnasium.Env):
     is truncated at its third step, or fails there if it is the first one with its id.
     """
 
-    observation_space = spaces.Dict(
-        {name: spaces.Box(0, 10**6, (), np.int32) for name in ("env", "step")},
-    )
+    observation_space = spaces.Dict({name: spaces.Box(0, 10**6, (), np.int32) for name in ("env", "step")})
     action_space = spaces.Discrete(10**8 + 1)
 
     def __init__(self, env_id, kind, is_first):
@@ -59,10 +56,12 @@ class Counted(gymnasium.Env):
         return {"env": np.int32(self._env_id), "step": np.int32(self._played)}
 
 
-class World:
+class World(test_core.World):
     """Groups of these environments in front of a core; a group carries out answers at once."""
 
     def __init__(self, kinds, num_eval_envs, make_store):
+        store = make_store(len(kinds) - num_eval_envs)
+        super().__init__([GROUP] * (len(kinds) // GROUP), T, 0, num_eval_envs, store)
         self._kinds, self._envs = kinds, [[] for _ in kinds]  # All that there were with each id.
         self.lengths = [[] for _ in kinds]
         suite = Suite(EnvironmentConfig, self._make)
@@ -72,17 +71,6 @@ class World:
             for first in firsts
         ]
         self._statistics = [EpisodeStatistics(GROUP) for _ in firsts]
-        self._leases = [
-            ServedGroup(key, 1 + key, first, GROUP, is_restart=False) for key, first in enumerate(firsts)
-        ]
-        self.core = InferenceCore(
-            Witness(),
-            SPEC,
-            len(kinds),
-            num_eval_envs,
-            make_store(len(kinds) - num_eval_envs),
-            lambda: contextlib.nullcontext(0),
-        )
         self._batcher = Batcher(len(kinds), 0.01)
         self._clients = [self._batcher.connect() for _ in firsts]
         for number, batch in enumerate(self._batches):

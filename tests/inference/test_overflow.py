@@ -1,8 +1,6 @@
 """Observations that are finite and make the network overflow: the fault of one stream, not of the run."""
 
-import contextlib
 import dataclasses
-import itertools
 import time
 
 import numpy as np
@@ -18,12 +16,12 @@ from seed_rl.algorithms.r2d2_config import R2D2Config
 from seed_rl.algorithms.vtrace import VTrace
 from seed_rl.algorithms.vtrace_config import VTraceConfig
 from seed_rl.experience.unroll_store import UnrollStore
-from seed_rl.inference.core import InferenceCore
-from seed_rl.serving.request import BadStep, Request, ServedGroup
+from seed_rl.serving.request import BadStep, Request
 from seed_rl.training.trainer import Trainer
 from seed_rl.training.training_config import TrainerConfig
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample
 from seed_rl.wire.codec import StepCodec
+from tests.inference.test_core import World
 from tests.selection import mostly_slow
 
 LENGTH, GROUP, NUM_GROUPS = 3, 2, 3
@@ -63,25 +61,19 @@ def algorithm(request):
     return ALGORITHMS[request.param]()
 
 
-class Groups:
+class Groups(World):
     """Groups of environments that see small random numbers in front of a core."""
 
     def __init__(self, algorithm):
         unroll = dataclasses.replace(algorithm.unroll, keeps_state=True)  # This store keeps it.
-        self.core = InferenceCore(
-            algorithm.policy,
-            SPEC,
-            GROUP * NUM_GROUPS,
-            algorithm.num_eval_envs,
-            UnrollStore(GROUP * NUM_GROUPS - algorithm.num_eval_envs, unroll, lambda unrolls: None),
-            lambda: contextlib.nullcontext(0),
-        )
-        self._keys, self._random = itertools.count(), np.random.default_rng(0)
-        self._leases = [self._lease(group) for group in range(NUM_GROUPS)]
-        self._is_first = [True] * NUM_GROUPS
+        num_eval_envs, sizes = algorithm.num_eval_envs, [GROUP] * NUM_GROUPS
+        store = UnrollStore(sum(sizes) - num_eval_envs, unroll, lambda unrolls: None)
+        super().__init__(sizes, LENGTH, 0, num_eval_envs, store, algorithm.policy, SPEC)
+        self._random, self._is_first = np.random.default_rng(0), [True] * NUM_GROUPS
 
-    def rejoin(self, group):
-        self._leases[group], self._is_first[group] = self._lease(group), True
+    def rejoin(self, group, is_new_actor=False):
+        super().rejoin(group, is_new_actor)
+        self._is_first[group] = True
 
     def request(self, group, scale=1.0, rows=slice(None)):
         """A step; the observations of the environments `rows` of the group are of this scale."""
@@ -97,9 +89,6 @@ class Groups:
         answers, unrolls = self.core.process([self.request(group) for group in groups])
         assert not any(isinstance(answer, BadStep) for answer in answers)
         return unrolls
-
-    def _lease(self, group):
-        return ServedGroup(next(self._keys), 1 + group, GROUP * group, GROUP, is_restart=False)
 
 
 def is_finite(nest):

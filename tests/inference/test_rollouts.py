@@ -7,8 +7,7 @@ from seed_rl.experience.base import Setup, UnrollConfig
 from seed_rl.experience.fifo import Rollouts
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.request import BadStep
-from seed_rl.types import EnvOutput
-from seed_rl.wire.codec import ActionCodec, StepCodec
+from seed_rl.wire.codec import ActionCodec
 from tests.inference import test_core
 from tests.inference.test_core import SPEC, action
 from tests.waiting import DEADLINE_SECS
@@ -33,12 +32,9 @@ class World(test_core.World):
         self.rejoin(group, is_new_actor=True)
         self.clients[group] = self.batcher.connect()
 
-    def ask(self, group, records=None):
+    def ask(self, group, **changes):
         """The group's next step arrives."""
-        request = self.request(group)
-        if records is not None:
-            request = request._replace(records=records)
-        self.batcher.submit(self.clients[group], request, SIZE)
+        self.batcher.submit(self.clients[group], self.request(group, **changes), SIZE)
 
     def deliver(self, pairs):
         for request, answer in pairs:
@@ -55,6 +51,13 @@ class World(test_core.World):
         """One batch."""
         batch = self.batcher.next_batch(DEADLINE_SECS)
         self.core.hand_over(self.core.answer(batch, self.batcher, self.deliver))
+
+    def play(self, *groups, batches=1):
+        """So many batches of the next steps of these groups."""
+        for _ in range(batches):
+            for group in groups:
+                self.ask(group)
+            self.answer()
 
     def train(self):
         """Takes a rollout, and publishes the next version."""
@@ -108,13 +111,10 @@ def test_rollouts_follow_one_another_and_each_is_played_by_one_version(max_batch
 def test_a_fast_group_waits_for_a_slow_one():
     world = World(2)
     for step in range(T + 1):
-        world.ask(0)
-        world.answer()
+        world.play(0)
         assert world.next_step[0] == min(step + 1, T)
     assert not world.batcher._pending
-    for _ in range(T + 1):
-        world.ask(1)
-        world.answer()
+    world.play(1, batches=T + 1)
     check(world.train(), 0, [0] * 4)
     assert len(world.batcher._pending) == 2  # Both wait in the batcher,
     world.answer()
@@ -124,15 +124,10 @@ def test_a_fast_group_waits_for_a_slow_one():
 def test_a_new_actor_begins_its_unroll_again_and_the_others_wait():
     world = World(2)
     for group in (0, 1):
-        for _ in range(T):
-            world.ask(group)
-            world.answer()
+        world.play(group, batches=T)
     world.join(1)  # One step before the end of its unroll.
-    world.ask(0)
-    world.answer()
-    for _ in range(T + 1):
-        world.ask(1)
-        world.answer()
+    world.play(0)
+    world.play(1, batches=T + 1)
     batch = world.rollouts.sample()
     world.version += 1
     world.rollouts.trained()
@@ -141,16 +136,11 @@ def test_a_new_actor_begins_its_unroll_again_and_the_others_wait():
 
 def test_an_actor_that_is_replaced_while_it_waits():
     world = World(2)
-    for _ in range(T + 1):
-        world.ask(0)
-        world.answer()
+    world.play(0, batches=T + 1)
     world.join(0)
-    world.ask(0)
-    world.answer()  # Its environments have played their part, so it waits as well.
+    world.play(0)  # Its environments have played their part, so it waits as well.
     assert world.next_step[0] == 1000
-    for _ in range(T + 1):
-        world.ask(1)
-        world.answer()
+    world.play(1, batches=T + 1)
     check(world.train(), 0, [0] * 4)
     world.answer()
     assert world.next_step.tolist() == [1001, 1001, T + 1, T + 1]  # The old stream's request is not answered.
@@ -159,33 +149,20 @@ def test_an_actor_that_is_replaced_while_it_waits():
 @pytest.mark.parametrize("reward", [np.nan, 1e16])
 def test_a_last_step_that_must_not_be_trained_on_is_refused_at_once(reward):
     world = World(1)
-    for _ in range(T):
-        world.ask(0)
-        world.answer()
-    false, ids = np.zeros(SIZE, bool), np.zeros(SIZE, np.int32)
-    env = EnvOutput(np.full(SIZE, reward, np.float32), false, false, {"env": ids, "step": ids})
-    world.ask(0, records=StepCodec(SPEC).encode(env))
+    world.play(0, batches=T)
+    world.ask(0, reward=reward)
     world.answer()
     assert world.refused == [0] and not world.rollouts.batch_ready()
     world.join(0)
-    for _ in range(T + 1):
-        world.ask(0)
-        world.answer()
+    world.play(0, batches=T + 1)
     batch = world.rollouts.sample()
     np.testing.assert_array_equal(batch.sample.env.observation["step"][:, 0], 1000 + np.arange(T + 1))
 
 
 def test_environments_that_only_evaluate_are_in_no_rollout():
     world = World(2, num_eval_envs=3)  # One of the first group, and the second.
-    for _ in range(T):
-        for group in (0, 1):
-            world.ask(group)
-        world.answer()
-    for group in (0, 1):
-        world.ask(group)
-    world.answer()
+    world.play(0, 1, batches=T + 1)
     assert world.next_step.tolist() == [T, T, T + 1, T + 1]
-    batch = world.train()
-    check(batch, 0, [0])
+    check(world.train(), 0, [0])
     world.answer()
     assert world.next_step.tolist() == [T + 1] * 4

@@ -53,8 +53,7 @@ def padding(largest):
 
 
 @pytest.mark.parametrize(
-    ("largest", "sizes"),
-    [(1, [1]), (6, [1, 2, 4, 6]), (8, [1, 2, 4, 8]), (9, [1, 2, 4, 8, 9])],
+    ("largest", "sizes"), [(1, [1]), (6, [1, 2, 4, 6]), (8, [1, 2, 4, 8]), (9, [1, 2, 4, 8, 9])]
 )
 def test_sizes_are_powers_of_two_and_the_largest(largest, sizes):
     found = [padding(largest).size(number) for number in range(1, largest + 1)]

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import socket
 import threading
 
 import pytest
@@ -26,6 +27,22 @@ def open_harness(tmp_path):
 def harness(open_harness, request):
     """The harness; the test runs once for each way of the steps."""
     return open_harness(request.param)
+
+
+@pytest.fixture
+def connect():
+    """Connects to a unix socket, and sends something there."""
+    with contextlib.ExitStack() as stack:
+
+        def start(address, said=b""):
+            peer = stack.enter_context(socket.socket(socket.AF_UNIX))
+            peer.settimeout(DEADLINE_SECS)
+            peer.connect(address)
+            if said:
+                peer.sendall(said)
+            return peer
+
+        yield start
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import numpy as np
 from seed_rl.serving.connections import Connections
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import PROTOCOL_VERSION
-from tests.serving.harness import CATCH, MAX_GROUP, NUM_ENVS, RECORD
+from tests.serving.harness import CATCH, MAX_GROUP, NUM_ENVS, RECORD, records_of
 
 
 class Batcher:
@@ -92,12 +92,6 @@ class Process:
         """The status and the sentence that its connection has ended with."""
         (refusal,) = self.ends
         return refusal and (refusal.code.name, str(refusal))
-
-
-def records_of(*numbers, done=True):
-    records = np.zeros(len(numbers), RECORD)
-    records["done"], records["x"][:, 0] = done, numbers
-    return records.tobytes()
 
 
 def numbers_of(request):

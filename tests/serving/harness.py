@@ -31,7 +31,9 @@ RECORD = np.dtype([("reward", "<f4"), ("done", "?"), ("truncated", "?"), ("x", "
 
 
 class Harness:
-    """A server whose answer to an environment is the first number of its observation; -1 is a bad one.
+    """A server whose answer to an environment is the first number of its observation.
+
+    -1 is a bad step, and -2 one at which inference fails.
 
     Its actors' steps go by `way`: as messages, through shared memory, or as messages to a gateway.
     """
@@ -44,13 +46,7 @@ class Harness:
         self.answering.set()
         self.batcher = Batcher(NUM_ENVS, 0.01, make_wake_up_set())
         connections = Connections(
-            CATCH,
-            NUM_ENVS,
-            [self.batcher],
-            MAX_GROUP,
-            self.tasks.append,
-            self.episodes.extend,
-            seed=7,
+            CATCH, NUM_ENVS, [self.batcher], MAX_GROUP, self.tasks.append, self.episodes.extend, seed=7
         )
         self.server = InferenceServer(
             address, connections, limits=Limits(**limits), on_refusal=lambda: self.refused.append(None)
@@ -92,6 +88,8 @@ class Harness:
     @staticmethod
     def _answer_to(records):
         numbers = np.frombuffer(records, RECORD)["x"][:, 0]
+        if -2 in numbers:
+            return BadStep("Minus two.", KeyError("bug"))
         return BadStep("Minus one.") if -1 in numbers else numbers.astype("<i4").tobytes()
 
 
@@ -108,15 +106,7 @@ class Player:
     """An actor process with one connection; its messages are not checked."""
 
     def __init__(
-        self,
-        address,
-        way="messages",
-        num_envs=2,
-        num_groups=1,
-        process_id=1,
-        task=-1,
-        says_join=True,
-        **said,
+        self, address, way="messages", num_envs=2, num_groups=1, process_id=1, task=-1, says_join=True, **said
     ):
         self._shape = num_envs // (num_groups or 1), num_groups
         self.link, self._unread, self._said = None, [], queue.SimpleQueue()
@@ -147,11 +137,10 @@ class Player:
 
     def write(self, *numbers, group=0, done=True):
         """The records of a step with these numbers; also where the memory has them."""
-        records = np.zeros(len(numbers), RECORD)
-        records["done"], records["x"][:, 0] = done, numbers
+        records = records_of(*numbers, done=done)
         if self.link:
-            self.link.parts[group].records[:] = records.tobytes()
-        return records.tobytes()
+            self.link.parts[group].records[:] = records
+        return records
 
     def send(self, *numbers, group=0, done=True, episodes=()):
         """Sends a step with these numbers."""
@@ -216,6 +205,13 @@ class Player:
         self._channel.close()
         if self.link:
             self.link.close()
+
+
+def records_of(*numbers, done=True):
+    """The records of environments with these numbers."""
+    records = np.zeros(len(numbers), RECORD)
+    records["done"], records["x"][:, 0] = done, numbers
+    return records.tobytes()
 
 
 def mappings():

@@ -42,42 +42,37 @@ class WakeUps:
         assert self.here.acquire(timeout=DEADLINE_SECS)
 
 
-@pytest.fixture(params=[False, True], ids=["plain", "wake-ups"])
-def make(request):
-    """Makes a batcher, with or without wake-ups."""
-
-    def make_batcher(max_batch_size, timeout_secs):
-        wake_ups = WakeUps() if request.param else None
-        batcher = Batcher(max_batch_size, timeout_secs, wake_ups)
-        if wake_ups:
-            wake_ups.batcher = batcher
-        return batcher
-
-    return make_batcher
+def make(has_wake_ups, *sizes):
+    """A batcher, with or without wake-ups."""
+    wake_ups = WakeUps() if has_wake_ups else None
+    batcher = Batcher(*sizes, wake_ups)
+    if wake_ups:
+        wake_ups.batcher = batcher
+    return batcher
 
 
-def test_the_last_request_of_a_batch_wakes_the_consumer(make, later):
-    batcher = make(3, FOREVER)
-    a, b, _ = (batcher.connect() for _ in range(3))
+both_ways = pytest.mark.parametrize("has_wake_ups", [False, True], ids=["plain", "wake-ups"])
+EVENTS = {
+    "the last request of a batch": (lambda batcher, b, c: batcher.submit(b, "b", 1), ["a", "b"]),
+    "no client away": (lambda batcher, b, c: (batcher.disconnect(b), batcher.disconnect(c)), ["a"]),
+}
+
+
+@both_ways
+@pytest.mark.parametrize(("event", "requests"), EVENTS.values(), ids=EVENTS)
+def test_what_makes_a_batch_due_wakes_the_consumer(later, has_wake_ups, event, requests):
+    batcher = make(has_wake_ups, 3, FOREVER)
+    a, b, c = (batcher.connect() for _ in range(3))
     future = later(batcher.next_batch)
     batcher.submit(a, "a", 2)
     assert not future.done()
-    batcher.submit(b, "b", 1)
-    assert future.result(DEADLINE_SECS) == [(a, "a"), (b, "b")]
+    event(batcher, b, c)
+    assert future.result(DEADLINE_SECS) == list(zip((a, b), requests, strict=False))
 
 
-def test_a_client_that_goes_wakes_the_consumer(make, later):
-    batcher = make(100, FOREVER)
-    a, away = batcher.connect(), batcher.connect()
-    batcher.submit(a, "a", 1)
-    future = later(batcher.next_batch)
-    assert not future.done()
-    batcher.disconnect(away)
-    assert future.result(DEADLINE_SECS) == [(a, "a")]
-
-
-def test_close_wakes_all_consumers(make, later):
-    batcher = make(4, FOREVER)
+@both_ways
+def test_close_wakes_all_consumers(later, has_wake_ups):
+    batcher = make(has_wake_ups, 4, FOREVER)
     a, _ = batcher.connect(), batcher.connect()
     batcher.submit(a, "never answered", 1)
     futures = [later(batcher.next_batch) for _ in range(2)]
@@ -85,8 +80,9 @@ def test_close_wakes_all_consumers(make, later):
     assert [future.result(DEADLINE_SECS) for future in futures] == [None, None]
 
 
-def test_two_consumers_share_the_work(make, later):
-    batcher = make(1, FOREVER)
+@both_ways
+def test_two_consumers_share_the_work(later, has_wake_ups):
+    batcher = make(has_wake_ups, 1, FOREVER)
     clients = [batcher.connect() for _ in range(2)]
     together = threading.Barrier(2)  # Both hold a batch at the same time, or the test fails.
 
@@ -102,8 +98,8 @@ def test_two_consumers_share_the_work(make, later):
 
 
 def test_one_consumer_at_a_time_waits_for_wake_ups_and_another_follows(later):
-    wake_ups = WakeUps()
-    batcher = wake_ups.batcher = Batcher(1, FOREVER, wake_ups)
+    batcher = make(True, 1, FOREVER)
+    wake_ups = batcher.wake_ups
     a, b = batcher.connect(), batcher.connect()
     futures = [later(lambda: (batcher.next_batch(), threading.get_ident())) for _ in range(3)]
     wake_ups.wait_until_somebody_waits()
@@ -117,14 +113,11 @@ def test_one_consumer_at_a_time_waits_for_wake_ups_and_another_follows(later):
     assert [results[thread] for thread in wake_ups.waiting] == [[(a, "a")], [(b, "b")], None]
 
 
-@pytest.mark.parametrize("has_wake_ups", [False, True])
+@both_ways
 @pytest.mark.parametrize("num_consumers", [1, 2])
 def test_nothing_is_lost_or_doubled_under_load(num_consumers, has_wake_ups):
     """Clients of different sizes in threads of their own; every request comes back once, in order."""
-    wake_ups = WakeUps() if has_wake_ups else None
-    batcher, num_steps, sizes = Batcher(6, 0.002, wake_ups), 200, [1, 2, 3, 4, 5]
-    if wake_ups:
-        wake_ups.batcher = batcher
+    batcher, num_steps, sizes = make(has_wake_ups, 6, 0.002), 200, [1, 2, 3, 4, 5]
     answered = {size: threading.Semaphore(0) for size in sizes}
     seen = {size: [] for size in sizes}
     too_large = []
@@ -142,8 +135,8 @@ def test_nothing_is_lost_or_doubled_under_load(num_consumers, has_wake_ups):
     def play(size):
         client = batcher.connect()
         for step in range(num_steps):
-            if wake_ups and (size + step) % 2:
-                wake_ups.send((client, (size, step), size))
+            if has_wake_ups and (size + step) % 2:
+                batcher.wake_ups.send((client, (size, step), size))
             else:
                 batcher.submit(client, (size, step), size)
             assert answered[size].acquire(timeout=DEADLINE_SECS)

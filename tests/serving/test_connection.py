@@ -4,8 +4,6 @@ import os
 import queue
 import resource
 import select
-import socket
-from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -17,16 +15,8 @@ from seed_rl.serving.connection import Refusal
 from seed_rl.serving.request import BadStep
 from seed_rl.wire.generated import inference_pb2 as pb
 from tests.serving.conftest import WAYS
-from tests.serving.conversation import (
-    Batcher,
-    Carrier,
-    Process,
-    deliver,
-    make_connections,
-    numbers_of,
-    records_of,
-)
-from tests.serving.harness import DEADLINE_SECS, MAX_GROUP, NUM_ENVS
+from tests.serving.conversation import Batcher, Carrier, Process, deliver, make_connections, numbers_of
+from tests.serving.harness import DEADLINE_SECS, MAX_GROUP, NUM_ENVS, records_of
 
 JOINS = {
     "another version": ({"protocol_version": 2}, "FAILED_PRECONDITION", "and this actor version 2: install"),
@@ -38,11 +28,7 @@ JOINS = {
     "no environments": ({"num_envs": 0}, "INVALID_ARGUMENT", "Join.num_envs must be 1 to"),
     "groups that differ": ({"num_envs": 3, "num_groups": 2}, "INVALID_ARGUMENT", "a multiple of the second"),
     "a group too large": ({"num_envs": 5}, "FAILED_PRECONDITION", "exceeds the learner's --inference_batch"),
-    "too many for the run": (
-        {"num_envs": 12, "num_groups": 4},
-        "OUT_OF_RANGE",
-        "of 12 environments does not",
-    ),
+    "too many for the run": ({"num_envs": 12, "num_groups": 4}, "OUT_OF_RANGE", "of 12 environments does"),
 }
 
 
@@ -104,10 +90,7 @@ STEPS = {
     "episode of nobody": ([(0, GOOD, [episode(-1)])], "Episode.env must be 0 to 1, not -1."),
     "return that is not finite": ([(0, GOOD, [episode(0, np.nan)])], "Episode.episode_return must be"),
     "infinite return": ([(0, GOOD, [episode(0), episode(1, -np.inf)])], "not -inf."),
-    "length below 0": (
-        [(0, GOOD, [episode(1, 1.0, -1)])],
-        "Episode.agent_steps must be 0 to 1000000000, not -1.",
-    ),
+    "length below 0": ([(0, GOOD, [episode(1, 1.0, -1)])], "Episode.agent_steps must be 0 to 1000000000,"),
     "length too large": ([(0, GOOD, [episode(1, 1.0, 2**31 - 1)])], "0 to 1000000000, not 2147483647."),
     "two episodes at once": ([(0, GOOD, [episode(1), episode(1)])], "2 episodes of an environment"),
 }
@@ -316,22 +299,6 @@ TestConversations = Conversations.TestCase
 TestConversations.settings = settings(max_examples=50, stateful_step_count=40, deadline=None, database=None)
 
 
-LONG_SECS = 3600.0
-
-
-@pytest.fixture
-def connect(tmp_path):
-    """Connects, and sends nothing."""
-    with ExitStack() as stack:
-
-        def start():
-            peer = stack.enter_context(socket.socket(socket.AF_UNIX))
-            peer.connect(f"{tmp_path}/s")
-            return peer
-
-        yield start
-
-
 def closed(peers):
     """Waits until the server has closed at least one of these connections; returns all such."""
     found, watched = [], list(peers)
@@ -353,25 +320,21 @@ def test_a_stream_without_a_join_ends_with_a_sentence(open_harness, way):
     harness = open_harness(way, join_secs=0.2)
     polite = harness.player()
     polite.welcome()  # From now on it may take its time.
-    assert harness.player(says_join=False).status() == (
-        "DEADLINE_EXCEEDED",
-        "No Join came within 0.2 s; send it as soon as the stream is open.",
-    )
+    sentence = "No Join came within 0.2 s; send it as soon as the stream is open."
+    assert harness.player(says_join=False).status() == ("DEADLINE_EXCEEDED", sentence)
     assert polite.call.is_active()
 
 
 def test_of_too_many_silent_streams_the_oldest_ends(open_harness):
-    harness = open_harness("messages", join_secs=LONG_SECS, spare_streams=2 - NUM_ENVS)
+    harness = open_harness("messages", join_secs=3600.0, spare_streams=2 - NUM_ENVS)
     polite, ended = harness.player(), queue.SimpleQueue()
     polite.welcome()
     for _ in range(5):
         silent = harness.player(says_join=False)
         silent.call.add_callback(lambda silent=silent: ended.put(silent))
+    sentence = "Too many streams are waiting without a Join; connect again."
     for _ in range(3):
-        assert ended.get(timeout=DEADLINE_SECS).status() == (
-            "UNAVAILABLE",
-            "Too many streams are waiting without a Join; connect again.",
-        )
+        assert ended.get(timeout=DEADLINE_SECS).status() == ("UNAVAILABLE", sentence)
     assert harness.join(process_id=2).ask(1, 2) == [1, 2]  # There is room for an actor that sends Join.
     assert polite.call.is_active()
 
@@ -381,26 +344,24 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0
 
 @pytest.mark.parametrize(("limit", "said"), [("handshake_secs", b""), ("idle_secs", PREFACE)])
 def test_a_connection_without_calls_is_closed_and_one_with_a_stream_is_not(
-    open_harness, connect, limit, said
+    open_harness, connect, tmp_path, limit, said
 ):
     harness = open_harness(**{limit: 0.2})
     polite = harness.player()
     polite.welcome()
-    idle = connect()
-    idle.sendall(said)
-    closed([idle])
+    closed([connect(f"{tmp_path}/s", said)])
     assert polite.call.is_active()
     assert harness.join(process_id=2).ask(1, 2) == [1, 2]
 
 
-def test_silent_connections_leave_the_learner_file_descriptors(open_harness, connect, monkeypatch):
+def test_silent_connections_leave_the_learner_file_descriptors(open_harness, connect, tmp_path, monkeypatch):
     """Connections beyond a limit are closed at once, and those that were silent before in the end."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     spare = len(os.listdir("/dev/fd")) + 64
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (spare + 20, hard))
     harness = open_harness(handshake_secs=2.0)
     monkeypatch.undo()
-    connections = [connect() for _ in range(40)]
+    connections = [connect(f"{tmp_path}/s") for _ in range(40)]
     while len(connections) > 20:
         connections = [peer for peer in connections if peer not in closed(connections)]
     assert harness.join().ask(1, 2) == [1, 2]

@@ -21,6 +21,8 @@ from tests.garbage import call_of
 from tests.serving.harness import CATCH, DEADLINE_SECS, Player
 from tests.waiting import wait_until
 
+STARTING = "UNAVAILABLE", "The learner is starting; connect again."
+
 
 def test_calls_of_services_that_are_not_expected_are_refused(tmp_path):
     other = listener.Listener(f"unix:{tmp_path}/s", 1000, (SERVICE,))
@@ -32,10 +34,7 @@ def test_calls_of_services_that_are_not_expected_are_refused(tmp_path):
         assert (caught.value.code().name, caught.value.details()) == ("UNIMPLEMENTED", "Method not found!")
         assert not early.done()  # It waits for its service.
         server = InferenceServer("", Connections(CATCH, 8, [Batcher(4, 0.01)], 4), listener=other)
-        assert (early.code().name, early.details()) == (
-            "UNAVAILABLE",
-            "The learner is starting; connect again.",
-        )
+        assert (early.code().name, early.details()) == STARTING
         server.stop()
         assert other.is_open
     other.stop()
@@ -58,7 +57,7 @@ def test_an_actor_that_comes_while_the_server_starts_is_not_refused(tmp_path, mo
     monkeypatch.setattr(listener.Listener, "_answer", note)
     monkeypatch.setattr(InferenceServer, "_share_memory", share_memory)
     server = InferenceServer(address, Connections(CATCH, 2, [Batcher(2, 1.0, make_wake_up_set())], 2))
-    assert early[0].status() == ("UNAVAILABLE", "The learner is starting; connect again.")
+    assert early[0].status() == STARTING
     late = Player(address)
     assert late.welcome().task == 0
     server.stop()

@@ -66,13 +66,6 @@ def test_actors_without_a_wish_go_to_the_hosts_in_turn():
     assert found == ["host1:8000", "host0:8000"] * 2
 
 
-def test_gateways_get_the_actors_in_turn():
-    hosts = Hosts(addresses_of(1), num_gateways=2)
-    found = [hosts.join("host0:8000", num_envs=1)[1] for _ in range(3)]
-    assert [visited[-1] for visited in found] == ["host0:8001", "host0:8002", "host0:8001"]
-    assert hosts.join("host0:8002", num_envs=1)[1] == ["host0:8002"]  # It stays at a gateway.
-
-
 @pytest.mark.parametrize("gateway", ["0.0.0.0:8687", "[::]:8687"])
 def test_a_gateway_on_all_interfaces_is_on_the_host_that_was_asked(gateway):
     welcome = Process(make_connections([Batcher()], gateways=lambda: [gateway])).welcome

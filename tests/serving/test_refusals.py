@@ -44,18 +44,15 @@ def test_more_than_some_lines_a_minute_are_one_with_their_number(open_harness, c
     assert len(harness.refused) == 13
 
 
-def raising(error, which):
-    """A function that raises, in place of another one, for the process with id 9."""
+def raising(function, which):
+    """The function, which now raises for some arguments."""
 
-    def replace(function):
-        def replacement(*arguments):
-            if which(*arguments):
-                raise error
-            return function(*arguments)
+    def replacement(*arguments):
+        if which(*arguments):
+            raise KeyError("bug")
+        return function(*arguments)
 
-        return replacement
-
-    return replace
+    return replacement
 
 
 PLACES = {
@@ -70,7 +67,7 @@ PLACES = {
 def test_an_error_at_a_message_ends_its_connection_alone(harness, place, monkeypatch, caplog):
     owner, name, which = PLACES[place]
     good = harness.join()
-    monkeypatch.setattr(owner, name, raising(KeyError("bug"), which)(getattr(owner, name)))
+    monkeypatch.setattr(owner, name, raising(getattr(owner, name), which))
     bad = harness.player(process_id=9)
     if place != "join":
         bad.get_ready()
@@ -86,10 +83,10 @@ def test_an_error_at_a_message_ends_its_connection_alone(harness, place, monkeyp
     assert other.get_ready() and other.ask(3, 4) == [3, 4]
 
 
-def test_an_error_at_episodes_in_shared_memory_ends_its_connection_alone(open_harness, monkeypatch, caplog):
+def test_an_error_at_episodes_in_shared_memory_ends_its_connection_alone(open_harness, monkeypatch):
     harness = open_harness("memory")
     good, bad = harness.join(), harness.join(process_id=9)
-    monkeypatch.setattr(Part, "read_episodes", raising(KeyError("bug"), lambda part: True)(None))
+    monkeypatch.setattr(Part, "read_episodes", raising(None, lambda part: True))
     bad.send(1, 2, episodes=[pb.Episode(env=0, agent_steps=1)])
     assert bad.status()[0] == "INTERNAL"
     assert good.ask(1, 2) == [1, 2]

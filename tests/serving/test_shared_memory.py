@@ -33,21 +33,6 @@ def harness(open_harness):
     return open_harness()
 
 
-@pytest.fixture
-def connect():
-    """Connects to the socket of some memory, and sends something there."""
-    with contextlib.ExitStack() as stack:
-
-        def start(memory, said=b""):
-            peer = stack.enter_context(socket.socket(socket.AF_UNIX))
-            peer.settimeout(DEADLINE_SECS)
-            peer.connect(socket_address(memory.address))
-            peer.sendall(said)
-            return peer
-
-        yield start
-
-
 def is_closed(peer):
     """Waits for the end of the connection, before which nothing came."""
     with contextlib.suppress(ConnectionResetError):
@@ -168,7 +153,8 @@ def test_a_key_is_good_for_one_connection_and_until_the_ready(harness, connect):
     late.send_zeros(0)
     assert late.answer() == [0, 0]
     for said in (memory.key, unused.key, bytes(16), b"GET / HTTP/1.1\r\n\r\n"):
-        assert is_closed(connect(memory, said))  # A process without a key gets no answer.
+        # A process without a key gets no answer.
+        assert is_closed(connect(socket_address(memory.address), said))
 
 
 def test_another_users_process_is_refused(harness, monkeypatch):
@@ -181,15 +167,15 @@ def test_another_users_process_is_refused(harness, monkeypatch):
 def test_peers_that_say_nothing_are_sent_away(open_harness, connect):
     harness = open_harness(handshake_secs=0.1)
     memory = harness.player().welcome().memory
-    assert is_closed(connect(memory))
-    assert is_closed(connect(memory, memory.key[:8]))
+    for said in (b"", memory.key[:8]):
+        assert is_closed(connect(socket_address(memory.address), said))
     assert harness.join(process_id=2).ask(1, 2) == [1, 2]
 
 
 def test_of_too_many_silent_peers_the_oldest_goes(open_harness, connect):
     harness = open_harness(handshake_secs=3600.0, spare_streams=3 - NUM_ENVS)
-    memory = harness.player().welcome().memory
-    peers = [connect(memory) for _ in range(8)]
+    address = socket_address(harness.player().welcome().memory.address)
+    peers = [connect(address) for _ in range(8)]
     assert all(is_closed(peer) for peer in peers[:5])
     assert harness.join(process_id=2).ask(1, 2) == [1, 2]
     for peer in peers[-2:]:

@@ -54,25 +54,28 @@ def test_a_second_learner_is_refused_and_the_first_goes_on(tmp_path, addresses, 
     second.stop()
 
 
-def test_of_many_that_start_at_once_one_listens(addresses):
+def test_port_0_is_a_free_port_and_a_used_one_is_refused():
+    server = serve("localhost:0")
+    assert server.port > 0
+    with pytest.raises(ValueError, match=f"Cannot listen on --server_address=localhost:{server.port}"):
+        serve(f"localhost:{server.port}")
+    server.stop()
+    server.stop()  # A second stop does nothing.
+
+
+def test_of_many_that_start_at_once_one_listens(addresses, later):
     address, together = addresses["path"], threading.Barrier(8)
-    servers, refused = [], []
 
     def start():
         together.wait(DEADLINE_SECS)
-        try:
-            servers.append(serve(address))
-        except AddressError as error:
-            refused.append(error)
+        return serve(address)
 
-    threads = [threading.Thread(target=start) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(DEADLINE_SECS)
-    assert (len(servers), len(refused)) == (1, 7)
+    started = [later(start) for _ in range(8)]
+    errors = [future.exception(DEADLINE_SECS) for future in started]
+    (first,) = [future.result() for future in started if future.exception() is None]
+    assert [type(error) for error in errors if error] == [AddressError] * 7
     assert answers(address)
-    servers[0].stop()
+    first.stop()
 
 
 def test_a_listener_that_knows_of_no_lock_keeps_its_socket(tmp_path, addresses):

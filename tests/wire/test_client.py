@@ -24,29 +24,41 @@ from seed_rl.wire.client import (
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import LEARNERS_MARK, SERVICE, channel_options
 from seed_rl.wire.security import Security
+from tests.threads import Thread
 from tests.wire.joining import join
 
 
 @pytest.fixture
-def serve(tmp_path):
-    """Starts a server that ends each stream with a status, by default as a learner; returns its address."""
+def listen(tmp_path):
+    """Starts a listener, by default at `s`, whose streams a function answers."""
     with contextlib.ExitStack() as stack:
 
-        def start(code, sentence, *messages, metadata=(LEARNERS_MARK,)):
-            async def connect(requests, context):
-                context.set_trailing_metadata(metadata)
-                await context.read()
-                for message in messages:
-                    await context.write(message)
-                if code != "OK":
-                    await context.abort(grpc.StatusCode[code], sentence)
-
-            listener = Listener(f"unix:{tmp_path}/s", -1, (SERVICE,))
+        def start(connect, address=f"unix:{tmp_path}/s"):
+            listener = Listener(address, -1, (SERVICE,))
             stack.callback(listener.stop)
             listener.add(SERVICE, connect)
-            return f"unix:{tmp_path}/s"
+            return listener
 
         yield start
+
+
+@pytest.fixture
+def serve(listen, tmp_path):
+    """Starts a server that ends each stream with a status, by default as a learner; returns its address."""
+
+    def start(code, sentence, *messages, metadata=(LEARNERS_MARK,)):
+        async def connect(requests, context):
+            context.set_trailing_metadata(metadata)
+            await context.read()
+            for message in messages:
+                await context.write(message)
+            if code != "OK":
+                await context.abort(grpc.StatusCode[code], sentence)
+
+        listen(connect)
+        return f"unix:{tmp_path}/s"
+
+    return start
 
 
 @pytest.mark.parametrize(
@@ -96,7 +108,7 @@ def test_messages_come_until_the_end(serve):
         stream.close()
 
 
-def test_messages_that_are_written_while_another_is_sent_become_one(tmp_path):
+def test_messages_that_are_written_while_another_is_sent_become_one(listen, tmp_path):
     """Whatever is written before the learner is there, in order, and each byte once; not Join and Ready."""
     said = [pb.FromActor(join=pb.Join(task=1)), pb.FromActor(ready=pb.Ready(applied=[2]))]
     said = [message.SerializeToString() for message in said]
@@ -113,14 +125,12 @@ def test_messages_that_are_written_while_another_is_sent_become_one(tmp_path):
         stream.say(ready=pb.Ready(applied=[2]))
         for message in sent:
             stream.send(message)
-        listener = Listener(f"unix:{tmp_path}/s", -1, (SERVICE,))
-        listener.add(SERVICE, connect)
+        listen(connect)
         assert stream.receive(0.0) is None and stream.receive(20.0) == b"all"
-    listener.stop()
     assert got[:2] == said and b"".join(got[2:]) == b"".join(sent) and len(got) < 12
 
 
-def test_no_message_is_lost_between_threads(tmp_path):
+def test_no_message_is_lost_between_threads(listen, tmp_path):
     """A regression: one that was written just as gRPC reported the last one as sent."""
     total, done = 20_000, threading.Event()
 
@@ -130,8 +140,7 @@ def test_no_message_is_lost_between_threads(tmp_path):
             received += len(await context.read())
         done.set()
 
-    listener = Listener(f"unix:{tmp_path}/s", -1, (SERVICE,))
-    listener.add(SERVICE, connect)
+    listen(connect)
     with contextlib.closing(Channel(f"unix:{tmp_path}/s")) as channel:
         stream = Stream(channel._channel, (), client._WAIT_FOR_READY)
 
@@ -139,18 +148,14 @@ def test_no_message_is_lost_between_threads(tmp_path):
             for _ in range(total // 2):
                 stream.send(b"1")
 
-        threads = [threading.Thread(target=send) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        for thread in [Thread(send) for _ in range(2)]:
+            assert thread.finished() and thread.error is None
         assert done.wait(20.0)
-    listener.stop()
 
 
 @pytest.mark.parametrize("variable", ["http_proxy", "https_proxy", "grpc_proxy", "HTTP_PROXY", "all_proxy"])
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
-def test_no_channel_goes_through_a_proxy_for_the_web(monkeypatch, variable, host):
+def test_no_channel_goes_through_a_proxy_for_the_web(listen, monkeypatch, variable, host):
     """One that is not there: a call through it would fail."""
 
     async def connect(requests, context):
@@ -163,15 +168,12 @@ def test_no_channel_goes_through_a_proxy_for_the_web(monkeypatch, variable, host
             return await stream.read()
 
     monkeypatch.setenv(variable, "http://127.0.0.1:1")
-    listener = Listener("localhost:0", -1, (SERVICE,))
-    listener.add(SERVICE, connect)
-    address = f"{host}:{listener.port}"
+    address = f"{host}:{listen(connect, 'localhost:0').port}"
     with contextlib.closing(Channel(address)) as channel:
         stream = Stream(channel._channel, ())
         stream.send(b"over grpc")
         assert stream.receive(20.0) == b"over grpc"
     assert asyncio.run(call(address)) == b"over grpc.aio"
-    listener.stop()
 
 
 def test_nobody_and_something_else_at_the_address(tmp_path):

@@ -52,16 +52,6 @@ def test_steps_come_back_as_they_went(observation, num_envs):
     assert_same(observation, codec.decode(data), step)
 
 
-def test_joined_messages_decode_to_the_joined_batch():
-    observation = OBSERVATIONS["dict"]
-    codec = codec_of(observation)
-    steps = [random_step(observation, n, seed=n) for n in (1, 3, 2)]
-    joined = codec.decode(b"".join(map(codec.encode, steps)))
-    np.testing.assert_array_equal(joined.reward, np.concatenate([s.reward for s in steps]))
-    lefts = [s.observation["camera"]["left"] for s in steps]
-    np.testing.assert_array_equal(joined.observation["camera"]["left"], np.concatenate(lefts))
-
-
 def test_record_is_as_the_protocol_says():
     spec = {"b": ArraySpec((2,), "int16"), "a": ArraySpec((), "uint8")}
     step = EnvOutput(
@@ -69,14 +59,6 @@ def test_record_is_as_the_protocol_says():
     )
     # float32 1.5, done, truncated, then the arrays by sorted name; little endian and no padding.
     assert codec_of(spec).encode(step) == b"\x00\x00\xc0\x3f\x01\x00\x07\x01\x00\x02\x00"
-
-
-@pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data + b"\0", lambda data: b""])
-def test_wrong_number_of_bytes_is_refused(change):
-    codec = codec_of(OBSERVATIONS["bare image"])
-    data = change(codec.encode(random_step(OBSERVATIONS["bare image"], 2)))
-    with pytest.raises(ValueError, match=rf"2 environments must be 60 bytes \(30 each\), not {len(data)}\."):
-        codec.check(data, 2)
 
 
 FLAGS = "done and truncated must be 0 or 1, and at most one of them 1"

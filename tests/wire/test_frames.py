@@ -47,9 +47,8 @@ OTHERS = {
 def test_other_messages_are_left_to_protobuf(other):
     frames = step_frames(2, 14)
     assert frames.split(other) is None
-    assert [(group, bytes(data)) for group, data in frames.split(from_actor(STEP))] == [
-        (1, b"fourteen bytes")
-    ]
+    ((group, records),) = frames.split(from_actor(STEP))
+    assert (group, bytes(records)) == (1, b"fourteen bytes")
 
 
 def test_a_step_is_written_in_place():

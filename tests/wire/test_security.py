@@ -3,7 +3,6 @@
 import logging
 import os
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import trustme
@@ -35,22 +34,24 @@ DESCRIPTION = EnvironmentDescription(
 )
 
 
-@pytest.fixture(scope="module")
-def authority():
-    return trustme.CA()
+def pem_of(key, encryption=serialization.NoEncryption()):  # noqa: B008 (immutable)
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
 
 
 @pytest.fixture(scope="module")
-def files(authority, tmp_path_factory):
-    """Paths: the learner's certificate and key, and their authority; and one who is no authority."""
-    path = tmp_path_factory.mktemp("tls")
-    for name, issuer in (("learner", authority), ("actor", authority)):
-        certificate = issuer.issue_cert("localhost")
+def files(tmp_path_factory):
+    """Paths: certificates and keys, and their authority; and one who is no authority."""
+    path, authority = tmp_path_factory.mktemp("tls"), trustme.CA()
+    for name in ("learner", "actor"):
+        certificate = authority.issue_cert("localhost")
         certificate.cert_chain_pems[0].write_to_path(path / f"{name}.pem")
         certificate.private_key_pem.write_to_path(path / f"{name}.key")
     authority.cert_pem.write_to_path(path / "ca.pem")
     trustme.CA().cert_pem.write_to_path(path / "stranger.pem")
     (path / "token").write_text(TOKEN + "\n")
+    (path / "ed25519.key").write_bytes(pem_of(ed25519.Ed25519PrivateKey.generate()))
+    key = serialization.load_pem_private_key((path / "learner.key").read_bytes(), password=None)
+    (path / "locked.key").write_bytes(pem_of(key, serialization.BestAvailableEncryption(b"secret")))
     return path
 
 
@@ -114,11 +115,7 @@ def test_another_token_is_refused_and_logged(serve, files, token, capfd):
 @pytest.mark.parametrize(
     ("host", "changes", "words"),
     [
-        (
-            "localhost",
-            {"tls_authority": "{}/stranger.pem"},
-            "CERTIFICATE_VERIFY_FAILED.*; correct --tls_auth",
-        ),
+        ("localhost", {"tls_authority": "{}/stranger.pem"}, "VERIFY_FAILED.*; correct --tls_authority"),
         ("localhost", {"tls_authority": None}, "speaks TLS; give --tls_authority"),
         ("localhost", {"tls_server_name": "else.example"}, "not valid for 'else.example'.*--tls_server_name"),
         ("127.0.0.1", {}, r"not valid for .127\.0\.0\.1."),
@@ -147,24 +144,14 @@ def test_a_learner_that_is_not_there_yet_is_waited_for(files):
         task_of("localhost:1", actor_config(files), seconds=1.0)
 
 
-@pytest.mark.parametrize(
-    ("address", "local"),
-    [
-        ("unix:/tmp/s", True),
-        ("localhost:80", True),
-        ("127.0.0.1:80", True),
-        ("127.8.8.8:80", True),
-        ("[::1]:80", True),
-        ("ipv4:127.0.0.1:80", True),
-        ("dns:///localhost:80", True),
-        ("0.0.0.0:80", False),
-        ("[::]:80", False),
-        ("10.0.0.1:80", False),
-        ("learner.example:80", False),
-        ("localhost.example:80", False),
-    ],
-)
-def test_what_other_machines_can_reach(files, address, local):
+LOCAL = ["unix:/tmp/s", "localhost:80", "127.0.0.1:80", "127.8.8.8:80", "[::1]:80"]
+LOCAL += ["ipv4:127.0.0.1:80", "dns:///localhost:80"]
+REMOTE = ["0.0.0.0:80", "[::]:80", "10.0.0.1:80", "learner.example:80", "localhost.example:80"]
+
+
+@pytest.mark.parametrize("address", LOCAL + REMOTE)
+def test_what_other_machines_can_reach(files, address):
+    local = address in LOCAL
     assert is_local(address) == local
     for check, config, what in (
         (check_listening, learner_config, "can be reached from other machines: give --tls_certificate"),
@@ -192,7 +179,7 @@ def test_bad_tokens_are_refused_and_not_repeated(tmp_path, token):
 
 
 PEM = {"tls_certificate": "learner.pem", "tls_key": "learner.key", "tls_authority": "ca.pem"}
-FLAGS = [*PEM, "token_file"]
+FLAGS = PEM | {"token_file": "token"}  # Each with its file.
 # Contents that no file of these may have: what they are made of, given the right one.
 BAD_CONTENTS = {
     "empty": lambda right: b"",
@@ -209,49 +196,36 @@ GOOD_CONTENTS = {
     "BOM and CRLF": lambda right: b"\xef\xbb\xbf" + right.replace(b"\n", b"\r\n"),
     "comments": lambda right: "# größer\n".encode() * (b"BEGIN" in right) + right,
 }
+
+
+def copy_of(*names):
+    """Makes, at a path, a copy of these files, one after another."""
+    return lambda path, files: path.write_bytes(b"".join((files / name).read_bytes() for name in names))
+
+
 # Things in the place of a file: how it is made at a path, and for which flags it is wrong.
 MISUSES = {
     "a directory": (lambda path, files: path.mkdir(), FLAGS),
     "nothing": (lambda path, files: None, FLAGS),
     "a link to nothing": (lambda path, files: path.symlink_to("nothing"), FLAGS),
-    "the key": (
-        lambda path, files: path.write_bytes((files / "learner.key").read_bytes()),
-        ["tls_certificate", "tls_authority", "token_file"],
-    ),
-    "the certificate": (
-        lambda path, files: path.write_bytes((files / "learner.pem").read_bytes()),
-        ["tls_key", "token_file"],
-    ),
-    "another certificate": (
-        lambda path, files: path.write_bytes((files / "actor.pem").read_bytes()),
-        ["tls_certificate"],
-    ),
-    "another key": (lambda path, files: path.write_bytes((files / "actor.key").read_bytes()), ["tls_key"]),
-    "a key of another kind": (
-        lambda path, files: path.write_bytes(
-            ed25519.Ed25519PrivateKey.generate().private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            )
-        ),
-        ["tls_key"],
-    ),
-    "certificate and key, without a key": (
-        lambda path, files: path.write_bytes(
-            (files / "learner.pem").read_bytes() + (files / "actor.key").read_bytes()
-        ),
-        ["tls_key"],
-    ),
+    "the key": (copy_of("learner.key"), ["tls_certificate", "tls_authority", "token_file"]),
+    "the certificate": (copy_of("learner.pem"), ["tls_key", "token_file"]),
+    "another certificate": (copy_of("actor.pem"), ["tls_certificate"]),
+    "another key": (copy_of("actor.key"), ["tls_key"]),
+    "a key of another kind": (copy_of("ed25519.key"), ["tls_key"]),
+    "certificate and key, without a key": (copy_of("learner.pem", "actor.key"), ["tls_key"]),
+    "a key with a passphrase, which nobody is asked for": (copy_of("locked.key"), ["tls_key"]),
 }
 
 
 def all_flags(files, **changes):
     """Settings with every file; of the right kind, but for the changes."""
-    paths = {flag: files / name for flag, name in (PEM | {"token_file": "token"}).items()} | changes
+    paths = {flag: files / name for flag, name in FLAGS.items()} | changes
     return SecurityConfig(**{flag: str(path) for flag, path in paths.items()})
 
 
 def content(files, flag):
-    return (files / (PEM | {"token_file": "token"})[flag]).read_bytes()
+    return (files / FLAGS[flag]).read_bytes()
 
 
 def assert_refused(config, environment, name):
@@ -302,8 +276,7 @@ def test_a_file_that_cannot_be_read_is_refused(files, monkeypatch):
 
 @pytest.mark.parametrize("kind", GOOD_CONTENTS)
 def test_what_editors_add_to_files_does_no_harm(serve, files, tmp_path, kind):
-    names = PEM | {"token_file": "token"}
-    for flag, name in names.items():
+    for flag, name in FLAGS.items():
         (tmp_path / name).write_bytes(GOOD_CONTENTS[kind](content(files, flag)))
     for at_learner, at_actor in ((tmp_path, files), (files, tmp_path)):
         address = serve(all_flags(at_learner, tls_authority=at_learner / "ca.pem"))
@@ -329,19 +302,6 @@ def test_every_end_refuses_an_empty_file(files, tmp_path, command, flag):
         main_of(command)([f"seed_rl {command}", *flags])
 
 
-def test_a_key_with_a_passphrase_is_refused_without_asking_for_it(files, tmp_path):
-    key = serialization.load_pem_private_key((files / "learner.key").read_bytes(), password=None)
-    kinds = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    locked = key.private_bytes(*kinds, serialization.BestAvailableEncryption(b"secret"))
-    (tmp_path / "locked.key").write_bytes(locked)
-    with pytest.raises(ValueError, match=r"--tls_certificate=.*learner.pem .* --tls_key"):
-        load_security(learner_config(files, tls_key=f"{tmp_path}/locked.key"), {})
-
-
-LEARNER_ONLY = {"SEED_RL_TLS_AUTHORITY": "ca.pem"}
-ACTOR_ONLY = {"SEED_RL_TLS_CERTIFICATE": "actor.pem", "SEED_RL_TLS_KEY": "actor.key"}
-
-
 @pytest.mark.parametrize("address", ["unix:/tmp/s", "localhost:80", "learner.example:80"])
 @pytest.mark.parametrize("insecure", [False, True])
 def test_half_of_tls_is_refused_and_not_taken_for_none(files, address, insecure):
@@ -357,18 +317,16 @@ def test_half_of_tls_is_refused_and_not_taken_for_none(files, address, insecure)
 
 
 def test_half_of_tls_in_environment_variables_is_refused(files):
-    def load(variables):
-        return load_security(
-            SecurityConfig(), {name: Path(files, file).read_text() for name, file in variables.items()}
-        )
+    def load(*flags):
+        variables = {PEM_VARIABLES[flag]: content(files, flag).decode() for flag in flags}
+        return load_security(SecurityConfig(), variables)
 
     with pytest.raises(ValueError, match="SEED_RL_TLS_AUTHORITY"):
-        check_listening("localhost:80", SecurityConfig(), load(LEARNER_ONLY))
+        check_listening("localhost:80", SecurityConfig(), load("tls_authority"))
     with pytest.raises(ValueError, match="SEED_RL_TLS_KEY"):
-        check_connecting("localhost:80", SecurityConfig(), load(ACTOR_ONLY))
-    both = load(LEARNER_ONLY | ACTOR_ONLY)
-    check_listening("localhost:80", SecurityConfig(), both)
-    check_connecting("localhost:80", SecurityConfig(), both)
+        check_connecting("localhost:80", SecurityConfig(), load("tls_certificate", "tls_key"))
+    check_listening("localhost:80", SecurityConfig(), load(*PEM))
+    check_connecting("localhost:80", SecurityConfig(), load(*PEM))
 
 
 def test_secrets_are_not_shown(files):
