@@ -43,9 +43,14 @@ def drawn(replay, batches):
     """All transitions in this many batches, by (environment, first step), with their number."""
     counts = {}
     for _ in range(batches):
-        for key in zip(*map(np.ndarray.tolist, replay.sample().handle), strict=True):
+        for key in keys(replay.sample()):
             counts[key] = counts.get(key, 0) + 1
     return counts
+
+
+def keys(batch):
+    """(environment, first step) of the transitions in a batch."""
+    return list(zip(*map(np.ndarray.tolist, batch.handle), strict=True))
 
 
 class Step(NamedTuple):
@@ -136,8 +141,17 @@ class Streams:
         return found
 
 
-def assert_is(sample, column, steps):
-    """A column of a sample is these steps, to the bit."""
+def assert_genuine(batch, streams):
+    """Every column is the steps of its transition, to the bit."""
+    sample = batch.sample
+    assert sample.prev_action.dtype == sample.agent.action.dtype == np.int32
+    assert [getattr(sample.env, name).dtype for name in FLAT] == [np.float32, bool, bool]
+    assert sample.env.observation["image"].dtype == np.uint8
+    for column, key in enumerate(keys(batch)):
+        _assert_is(sample, column, streams.transition(*key))
+
+
+def _assert_is(sample, column, steps):
     for t, step in enumerate(steps):
         assert sample.prev_action[t, column] == step.prev_action
         assert sample.agent.action[t, column] == step.agent.action

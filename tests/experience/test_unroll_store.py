@@ -76,7 +76,7 @@ class Stores(RuleBasedStateMachine):
             self.version += 1
             steps = self.next[env_ids]
             answers = [
-                self.model.append(env_id, float(step), self.version)
+                self.model.append(env_id, step, self.version)
                 for env_id, step in zip(env_ids.tolist(), steps.tolist(), strict=True)
             ]
             begin = [place for place, (begins, _) in enumerate(answers) if begins]
