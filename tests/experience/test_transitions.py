@@ -7,7 +7,6 @@ import tensorflow as tf
 from seed_rl.experience.base import ClosedError, Setup, UnrollConfig
 from seed_rl.experience.transitions import Handle
 from seed_rl.networks.stacking import FrameStack
-from seed_rl.ops.returns import n_step_targets
 from seed_rl.types import AgentOutput, ArraySpec, EnvOutput
 from tests.experience.slow_transitions import CONFIG, SHAPE, assert_genuine, drawn, keys, make
 from tests.threads import Thread
@@ -64,40 +63,6 @@ def test_frame_stacks_are_those_of_one_pass_over_the_stream(num_frames):
     stacks = stack.stack(frames, done, stack.initial_state(64))[0].numpy()[num_frames - 1 :]
     for column, (env_id, first) in enumerate(zip(*handle, strict=True)):
         np.testing.assert_array_equal(stacks[:, column], whole[env_id][first : first + 4, 0])
-
-
-@pytest.mark.parametrize("n", [1, 3, 5])
-def test_targets_are_those_of_one_long_unroll(n):
-    """Across episode ends and truncations, which a transition may have anywhere but at its first step."""
-    replay, streams = make(n=n, burn_in=1, num_envs=2, batch_size=64)
-    streams.play(40)
-    whole = [
-        targets(n, *(np.array([leaf(s) for s in steps])[:, None] for leaf in LEAVES))
-        for steps in streams.steps
-    ]
-    sample, _, handle = replay.sample()
-    env = sample.env
-    steps = (env.reward, env.done, env.truncated, env.observation["speed"][..., 0])
-    found = targets(n, *(array[1:] for array in steps))[0]
-    expected = [whole[env_id][first, 0] for env_id, first in zip(*handle, strict=True)]
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
-    assert env.done[2:].any()
-    assert n == 1 or env.truncated[2:].any()
-
-
-LEAVES = (
-    lambda step: step.env.reward,
-    lambda step: step.env.done,
-    lambda step: step.env.truncated,
-    lambda step: step.env.observation["speed"][0],
-)
-
-
-def targets(n, reward, done, truncated, value):
-    """As a loss computes them; `value` stands for the network."""
-    discounts = np.where(done[1:], 0, 0.9).astype(np.float32)
-    tensors = (tf.constant(x) for x in (reward[1:], discounts, value, truncated[:-1]))
-    return n_step_targets(*tensors, n).numpy()
 
 
 def test_what_is_new_has_the_highest_priority_so_far():
