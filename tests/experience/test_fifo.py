@@ -63,12 +63,7 @@ def test_sample_waits_for_a_batch():
 def test_close_wakes_everybody_now_and_later():
     empty, full = Fifo(SETUP), Fifo(SETUP)
     full.add(3, [batch(0, 1)])
-    threads = [
-        Thread(empty.sample),
-        Thread(empty.sample),
-        Thread(full.hand_over, [0]),
-        Thread(full.hand_over, [0]),
-    ]
+    threads = [Thread(empty.sample) for _ in range(2)] + [Thread(full.hand_over, [0]) for _ in range(2)]
     empty.close()
     full.close()
     for thread in threads:

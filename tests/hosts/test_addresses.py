@@ -41,12 +41,7 @@ NO_HOSTS = "TF_CONFIG does not describe learner hosts ("
         ("", 1, "", "--learner_index=1 needs --learner_hosts, the list of all hosts."),
         ("a:1,b", 0, "", "--learner_hosts=a:1,b contains 'b', which is no address; give HOST:PORT or unix:"),
         ("a:1,a:1", 0, "", "--learner_hosts=a:1,a:1 contains a:1 twice; each learner host needs an address "),
-        (
-            "a:1,b:1",
-            2,
-            "",
-            "--learner_index=2 is not among the 2 hosts of --learner_hosts=a:1,b:1; the",
-        ),
+        ("a:1,b:1", 2, "", "--learner_index=2 is not among the 2 hosts of --learner_hosts=a:1,b:1; the"),
         ("", 0, "secret", NO_HOSTS),
         ("", 0, "[" * 3000, NO_HOSTS),
         ("", 0, tf_config("worker", float("inf"), worker="a:1"), NO_HOSTS),
