@@ -35,35 +35,46 @@ def names(text):
     return tuple(f"GPU:{word}" if word.isdigit() else word for word in text.split())
 
 
+HOSTS = {"batch_size": 48, "num_hosts": 2}
+IN_ACTORS = {"batch_size": 9, "infers": False}
+
+
 @pytest.mark.parametrize(
-    ("count", "training", "inference", "batch_size", "trains", "acts"),
+    ("count", "training", "inference", "run", "trains", "acts"),
     [
         # By default, the most devices that divide the batch train.
-        (1, "", "", 32, "0", "0"),
-        (2, "", "", 32, "1", "0"),
-        (3, "", "", 32, "1 2", "0"),
-        (4, "", "", 32, "2 3", "0 1"),
-        (4, "", "", 7, "3", "0 1 2"),
-        (8, "", "", 48, "2 3 4 5 6 7", "0 1"),
-        (8, "", "", 160, "3 4 5 6 7", "0 1 2"),
-        (8, "", "", 64, "4 5 6 7", "0 1 2 3"),
-        (4, "3", "", 12, "3", "0 1 2"),
-        (4, "0,1,2,3", "", 12, "0 1 2 3", "0"),
-        (4, "", "2", 12, "0 1 3", "2"),
-        (4, "", "0,1,2,3", 12, "0 1 2 3", "0 1 2 3"),
-        (4, "0,1", "cpu:0", 12, "0 1", "CPU:0"),
-        (4, "gpu:1, GPU:2", "3,0", 12, "1 2", "3 0"),
+        (1, "", "", {"batch_size": 32}, "0", "0"),
+        (2, "", "", {"batch_size": 32}, "1", "0"),
+        (3, "", "", {"batch_size": 32}, "1 2", "0"),
+        (4, "", "", {"batch_size": 32}, "2 3", "0 1"),
+        (4, "", "", {"batch_size": 7}, "3", "0 1 2"),
+        (8, "", "", {"batch_size": 48}, "2 3 4 5 6 7", "0 1"),
+        (8, "", "", {"batch_size": 160}, "3 4 5 6 7", "0 1 2"),
+        (8, "", "", {"batch_size": 64}, "4 5 6 7", "0 1 2 3"),
+        (4, "3", "", {"batch_size": 12}, "3", "0 1 2"),
+        (4, "0,1,2,3", "", {"batch_size": 12}, "0 1 2 3", "0"),
+        (4, "", "2", {"batch_size": 12}, "0 1 3", "2"),
+        (4, "", "0,1,2,3", {"batch_size": 12}, "0 1 2 3", "0 1 2 3"),
+        (4, "0,1", "cpu:0", {"batch_size": 12}, "0 1", "CPU:0"),
+        (4, "gpu:1, GPU:2", "3,0", {"batch_size": 12}, "1 2", "3 0"),
+        # Where actors choose the actions, no device is left to infer.
+        (1, "", "", IN_ACTORS, "0", "0"),
+        (4, "", "", IN_ACTORS, "0 1 2", "0"),
+        (4, "3", "", IN_ACTORS, "3", "3"),
+        # Each of several hosts trains on its first devices.
+        (0, "", "", HOSTS, "CPU:0", "CPU:0"),
+        (1, "", "", HOSTS, "0", "0"),
+        (2, "", "", HOSTS, "0", "1"),
+        (2, "cpu:0", "", HOSTS, "CPU:0", "0 1"),
+        (8, "", "", HOSTS, "0 1 2 3 4 5", "6 7"),
+        (4, "", "1,3", HOSTS, "0 1", "1 3"),
+        (4, "0,1", "", HOSTS, "0 1", "2 3"),
+        (2, "", "cpu:0", HOSTS, "0 1", "CPU:0"),
     ],
 )
-def test_devices_that_train_and_infer(devices, count, training, inference, batch_size, trains, acts):
+def test_devices_that_train_and_infer(devices, count, training, inference, run, trains, acts):
     devices(count)
-    assert place(training, inference, batch_size) == Placement(names(trains), names(acts))
-
-
-@pytest.mark.parametrize(("count", "training", "trains"), [(1, "", "0"), (4, "", "0 1 2"), (4, "3", "3")])
-def test_where_actors_choose_the_actions_no_device_is_left_to_infer(devices, count, training, trains):
-    devices(count)
-    assert place(training, "", 9, infers=False) == Placement(names(trains), names(trains)[:1])
+    assert place(training, inference, **run) == Placement(names(trains), names(acts))
 
 
 @pytest.mark.parametrize(
@@ -72,24 +83,6 @@ def test_where_actors_choose_the_actions_no_device_is_left_to_infer(devices, cou
 )
 def test_all_hosts_share_the_batch(count, batch_size, num_hosts, expected):
     assert num_training(count, batch_size, num_hosts) == expected
-
-
-@pytest.mark.parametrize(
-    ("count", "training", "inference", "trains", "acts"),
-    [
-        (0, "", "", "CPU:0", "CPU:0"),
-        (1, "", "", "0", "0"),
-        (2, "", "", "0", "1"),
-        (2, "cpu:0", "", "CPU:0", "0 1"),
-        (8, "", "", "0 1 2 3 4 5", "6 7"),
-        (4, "", "1,3", "0 1", "1 3"),
-        (4, "0,1", "", "0 1", "2 3"),
-        (2, "", "cpu:0", "0 1", "CPU:0"),
-    ],
-)
-def test_each_of_several_hosts_trains_on_its_first_devices(devices, count, training, inference, trains, acts):
-    devices(count)
-    assert place(training, inference, 48, num_hosts=2) == Placement(names(trains), names(acts))
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,13 @@
-"""Step store in plain Python, and steps that have their number in each of their arrays."""
+"""Step store in plain Python, and steps whose number shows in each of their arrays."""
 
 import numpy as np
 import optree
 
+from seed_rl.experience.base import UnrollConfig
+from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.types import AgentOutput, EnvOutput, Unroll
+
+SHAPE = (6, 5)
 
 
 class SlowStore:
@@ -34,31 +38,78 @@ class SlowStore:
         return begins, [(env_id, self._streams[env_id], first, unroll, versions)]
 
 
-def env_of(steps):
-    """Output of the environments at these steps."""
-    steps = np.array(steps, np.float32)
-    false = np.zeros(len(steps), bool)
-    return EnvOutput(steps, false, false, {"image": np.stack([steps, steps + 0.5], axis=1)})
+def step(numbers):
+    """(prev_action, env, agent) of the steps with these numbers, from which every array is computed."""
+    env = EnvOutput(
+        numbers.astype(np.float32),
+        numbers % 7 == 0,
+        numbers % 7 == 6,
+        {"image": frame(numbers), "number": numbers},
+    )
+    return (numbers - 1).astype(np.int32), env, AgentOutput(numbers.astype(np.int32), {"q": pair(numbers)})
 
 
-def append(store, env_ids, steps, version=0):
-    """One step of these environments; every array holds the step's number, the state holds minus it."""
-    env_ids, steps = np.array(env_ids), np.array(steps, np.float32)
+def state(numbers):
+    """The recurrent state before these steps."""
+    return {"core": pair(numbers), "frames": frame(numbers - 1)}
+
+
+def pair(numbers):
+    return np.stack([numbers, -numbers], -1).astype(np.float32)
+
+
+def frame(numbers):
+    pixels = np.arange(np.prod(SHAPE)).reshape(SHAPE)
+    return ((7 * numbers)[..., np.newaxis, np.newaxis] + pixels).astype(np.uint8)
+
+
+def append(store, env_ids, numbers, version=0):
+    """One step of these environments."""
+    env_ids, numbers = np.array(env_ids), np.array(numbers, np.int64)
     starting = store.starting(env_ids)
     assert starting.dtype == np.intp
-    state, agent = (-steps[starting],), AgentOutput(steps, {"q": steps})
-    return store.append(env_ids, (steps, env_of(steps), agent), starting, state, version)
+    return store.append(env_ids, step(numbers), starting, state(numbers[starting]), version)
+
+
+class Streams:
+    """Environments whose unrolls the real store cuts.
+
+    The number of a step is 10,000 times its environment, plus its time, which is also the policy version.
+    """
+
+    def __init__(self, num_envs, length, burn_in):
+        self.stored = burn_in + length + 1
+        config = UnrollConfig(length, burn_in, stagger=False)
+        self._store = UnrollStore(num_envs, config, lambda unrolls: None)  # Nothing is handed over.
+        self._time = [0] * num_envs
+
+    def restart(self, env_id):
+        """Breaks the stream off and starts it again, a thousand agent steps later."""
+        self._store.reset(np.array([env_id]), self._time[env_id] // 1000 + 1)
+        self._time[env_id] += 1000
+
+    def unrolls(self, env_id, count=1):
+        """The next unrolls of one environment."""
+        found = []
+        while len(found) < count:
+            time = self._time[env_id]
+            found += append(self._store, [env_id], [10_000 * env_id + time], time)
+            self._time[env_id] += 1
+        return found
 
 
 def steps_of(unroll):
-    """The numbers of the steps `[S]` of an unroll; all of its arrays must be of these, and of its state."""
-    steps = unroll.env.reward
-    np.testing.assert_array_equal(unroll.prev_action, steps)
-    np.testing.assert_array_equal(unroll.agent.action, steps)
-    np.testing.assert_array_equal(unroll.agent.info["q"], steps)
-    np.testing.assert_array_equal(unroll.env.observation["image"], np.stack([steps, steps + 0.5], axis=1))
-    assert unroll.initial_state[0] == -steps[0]
-    return steps.tolist()
+    """The numbers of the steps `[S]` of an unroll, after a look at all of its arrays and at its state."""
+    numbers = unroll.env.observation["number"]
+    prev_action, env, agent = step(numbers)
+    if not unroll.agent.info:  # Replay keeps none.
+        agent = agent._replace(info={})
+    expected = prev_action, env, agent, state(numbers[0])
+    found = unroll.prev_action, unroll.env, unroll.agent, unroll.initial_state
+    for x, right in zip(optree.tree_leaves(found), optree.tree_leaves(expected), strict=True):
+        assert x.dtype == right.dtype
+        np.testing.assert_array_equal(x, right)
+    return numbers.tolist()
 
 
 def unrolls_of(batch):

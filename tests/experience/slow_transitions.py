@@ -4,13 +4,13 @@ import dataclasses
 from typing import NamedTuple
 
 import numpy as np
+import optree
 
 from seed_rl.experience.base import Setup, UnrollConfig
 from seed_rl.experience.experience_config import TransitionReplayConfig
 from seed_rl.types import AgentOutput, EnvOutput
 
 SHAPE = (3, 2)
-FLAT = ("reward", "done", "truncated")
 CONFIG = TransitionReplayConfig(replay_buffer_size=60, replay_buffer_min_size=1, replay_ratio=1e-9)
 
 
@@ -43,9 +43,14 @@ def drawn(replay, batches):
     """All transitions in this many batches, by (environment, first step), with their number."""
     counts = {}
     for _ in range(batches):
-        for key in zip(*map(np.ndarray.tolist, replay.sample().handle), strict=True):
+        for key in keys(replay.sample()):
             counts[key] = counts.get(key, 0) + 1
     return counts
+
+
+def keys(batch):
+    """(environment, first step) of the transitions in a batch."""
+    return list(zip(*map(np.ndarray.tolist, batch.handle), strict=True))
 
 
 class Step(NamedTuple):
@@ -56,6 +61,11 @@ class Step(NamedTuple):
     agent: AgentOutput
     stream: int
     version: int
+
+
+def stacked(steps):
+    """(prev_action, env, agent) of several steps, in arrays."""
+    return optree.tree_map(lambda *leaves: np.stack(leaves), *(step[:3] for step in steps))
 
 
 class Streams:
@@ -81,16 +91,10 @@ class Streams:
         steps = [self._step(env_id, version) for env_id in env_ids]
         for env_id, step in zip(env_ids, steps, strict=True):
             self.steps[env_id].append(step)
-        flat = [np.array([getattr(step.env, name) for step in steps]) for name in FLAT]
-        observations = [step.env.observation for step in steps]
-        env = EnvOutput(*flat, {key: np.stack([x[key] for x in observations]) for key in ("image", "speed")})
-        prev_action = np.array([step.prev_action for step in steps])
-        action = np.array([step.agent.action for step in steps])
-        agent = AgentOutput(action, {"q": np.zeros((len(steps), 4), np.float32)})
         env_ids = np.array(env_ids, np.int32)
         starting = self.store.starting(env_ids)
         assert len(starting) == 0
-        return self.store.append(env_ids, (prev_action, env, agent), starting, (), version)
+        return self.store.append(env_ids, stacked(steps), starting, (), version)
 
     def play(self, num_steps, env_ids=None):
         """Steps of all environments (or of these) together, handed over."""
@@ -107,7 +111,7 @@ class Streams:
             np.float32(random.random()), done, not done and random.random() < self._truncation, observation
         )
         prev_action = before[-1].agent.action if before else np.int32(0)
-        agent = AgentOutput(np.int32(random.integers(1000)), {})
+        agent = AgentOutput(np.int32(random.integers(1000)), {"q": np.zeros(4, np.float32)})
         return Step(prev_action, env, agent, self._stream[env_id], version)
 
     def transitions(self, capacity):
@@ -136,13 +140,12 @@ class Streams:
         return found
 
 
-def assert_is(sample, column, steps):
-    """A column of a sample is these steps, to the bit."""
-    for t, step in enumerate(steps):
-        assert sample.prev_action[t, column] == step.prev_action
-        assert sample.agent.action[t, column] == step.agent.action
-        for name in FLAT:
-            assert getattr(sample.env, name)[t, column] == getattr(step.env, name), (name, t)
-        for key, value in step.env.observation.items():
-            np.testing.assert_array_equal(sample.env.observation[key][t, column], value)
-    assert len(steps) == len(sample.env.reward)
+def assert_genuine(batch, streams):
+    """Every column is the steps of its transition, to the bit."""
+    found = optree.tree_leaves((batch.sample.prev_action, batch.sample.env, batch.sample.agent))
+    for column, key in enumerate(keys(batch)):
+        prev_action, env, agent = stacked(streams.transition(*key))
+        expected = optree.tree_leaves((prev_action, env, agent._replace(info={})))
+        for x, right in zip(found, expected, strict=True):
+            assert x.dtype == right.dtype
+            np.testing.assert_array_equal(x[:, column], right)

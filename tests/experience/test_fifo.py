@@ -7,7 +7,7 @@ from seed_rl.experience.base import Batch, ClosedError, Setup, UnrollConfig
 from seed_rl.experience.experience_config import FifoConfig
 from seed_rl.experience.fifo import Fifo, Rollouts
 from seed_rl.types import Sample
-from tests.experience.slow_store import append, env_of
+from tests.experience.slow_store import append, step
 from tests.threads import Thread
 from tests.waiting import wait_until
 
@@ -63,12 +63,7 @@ def test_sample_waits_for_a_batch():
 def test_close_wakes_everybody_now_and_later():
     empty, full = Fifo(SETUP), Fifo(SETUP)
     full.add(3, [batch(0, 1)])
-    threads = [
-        Thread(empty.sample),
-        Thread(empty.sample),
-        Thread(full.hand_over, [0]),
-        Thread(full.hand_over, [0]),
-    ]
+    threads = [Thread(empty.sample) for _ in range(2)] + [Thread(full.hand_over, [0]) for _ in range(2)]
     empty.close()
     full.close()
     for thread in threads:
@@ -90,8 +85,8 @@ def test_capacity_is_one_batch_unless_given():
     store = fifo.store
 
     def play():
-        for step in range(3):
-            store.hand_over(append(store, range(3), [step] * 3))
+        for time in range(3):
+            store.hand_over(append(store, range(3), [time] * 3))
 
     thread = Thread(play)
     wait_until(lambda: fifo.figures() == {"queue_depth": 2.0} and thread.is_waiting(), "a full queue")
@@ -171,11 +166,11 @@ def test_minibatches_must_divide_the_rollout(batch_size, is_whole, words):
 
 def test_a_host_expects_only_the_environments_that_it_serves():
     found, env_ids = rollouts(2, num_served=2), np.array([2, 3])
-    for step in range(3):
+    for time in range(3):
         assert not found.closes(env_ids) and not found.batch_ready()
-        append(found, env_ids, 100 * env_ids + step)
+        append(found, env_ids, 100 * env_ids + time)
     assert found.closes(env_ids)
-    assert found.end_unrolls(env_ids, env_of(100 * env_ids + 3)) == [2, 3]
+    assert found.end_unrolls(env_ids, step(100 * env_ids + 3)[1]) == [2, 3]
     assert found.sample().sample.env.reward[0].tolist() == [200, 300]
     assert found.figures() == {"rollout_unrolls": 2.0}
     found.trained()

@@ -12,8 +12,7 @@ import pytest
 from seed_rl.experience import replay as replay_module
 from seed_rl.experience.base import ClosedError, Setup, UnrollConfig
 from seed_rl.experience.experience_config import ReplayConfig
-from tests.experience import trajectories
-from tests.experience.trajectories import Streams
+from tests.experience.slow_store import SHAPE, Streams, in_batch
 from tests.selection import mostly_slow
 from tests.threads import Thread
 from tests.waiting import wait_until
@@ -43,26 +42,15 @@ def filled(replay, unrolls):
     return replay
 
 
-def assert_genuine(sample, stored, versions):
-    """Every array is what the streams made of the environment and the time."""
-    times = sample.env.observation["time"]
-    ids = sample.initial_state["core"][:, 0].astype(int)
-    np.testing.assert_array_equal(times, times[0] + np.arange(stored)[:, np.newaxis])
-    prev_action, env, agent = trajectories.step(np.broadcast_to(ids, times.shape), times)
-    assert sample.agent.info == {}
-    expected = (prev_action, env, agent._replace(info={}))
-    for found, right in zip(
-        optree.tree_leaves((sample.prev_action, sample.env, sample.agent)),
-        optree.tree_leaves(expected),
-        strict=True,
-    ):
-        assert found.dtype == right.dtype
-        np.testing.assert_array_equal(found, right)
-    assert versions.dtype == np.int64
-    np.testing.assert_array_equal(versions, times)  # The streams act by a new version at every step.
-    # The state before the FIRST step, whatever the burn-in.
-    np.testing.assert_array_equal(sample.initial_state["core"], trajectories.state(ids, times[0]))
-    np.testing.assert_array_equal(sample.initial_state["frames"], trajectories.frame(ids, times[0] - 1))
+def assert_genuine(batch, streams):
+    """Every unroll has consecutive steps of its stream; returns the numbers of their first ones."""
+    assert batch.sample.agent.info == {}
+    assert batch.policy_version.dtype == np.int64
+    unrolls = in_batch(batch)
+    for numbers, versions in unrolls:
+        assert numbers == list(range(numbers[0], numbers[0] + streams.stored))
+        assert versions == [number % 10_000 for number in numbers]
+    return [numbers[0] for numbers, _ in unrolls]
 
 
 @pytest.mark.parametrize("compression", ["zstd", "none"])
@@ -80,9 +68,7 @@ def test_what_comes_out_is_what_came_in(length, burn_in, compression, threads):
             streams.restart(int(rng.integers(3)))
         replay.insert(streams.unrolls(int(rng.integers(3)), count=1))
         if turn:
-            sample, versions, _ = replay.sample()
-            assert_genuine(sample, streams.stored, versions)
-            seen.update(zip(sample.initial_state["core"][:, 0], versions[0].tolist(), strict=True))
+            seen.update(assert_genuine(replay.sample(), streams))
     assert len(seen) > 80
     assert len(replay) == 20
     replay.close()
@@ -163,8 +149,7 @@ def test_an_unroll_that_arrives_after_those_of_a_newer_stream_is_not_joined_to_t
     for unroll in (*new[: late + 1], old[1], *new[late + 1 :], old[0]):
         replay.insert([unroll])
     for _ in range(20):
-        sample, versions, _ = replay.sample()
-        assert_genuine(sample, streams.stored, versions)
+        assert_genuine(replay.sample(), streams)
 
 
 def test_each_step_is_kept_once():
@@ -175,7 +160,7 @@ def test_each_step_is_kept_once():
     filled(separate, [unroll._replace(first_step=0) for unroll in streams[1].unrolls(0, 50)])
     new, overlap = 50 * 40, 49 * 40
     a_step = (bytes_of_blobs(separate) - bytes_of_blobs(shared)) / overlap
-    assert a_step > np.prod(trajectories.SHAPE)
+    assert a_step > np.prod(SHAPE)
     assert bytes_of_blobs(shared) / a_step == pytest.approx(new, rel=0.2)
 
 
@@ -210,8 +195,7 @@ def test_the_limit_in_bytes_holds():
     assert 5 < sizes[-1] < 100
     assert sizes == sorted(sizes)[: len(sizes)]
     assert replay.nbytes > 0.9 * limit
-    batch = replay.sample()
-    assert_genuine(batch.sample, streams.stored, batch.policy_version)
+    assert_genuine(replay.sample(), streams)
 
 
 def test_a_limit_in_bytes_below_the_minimum_size_is_said():
@@ -313,8 +297,7 @@ def test_a_restart_goes_on_with_a_full_buffer(tmp_path):
     assert (len(second), second.nbytes) == (len(first), first.nbytes)
     np.testing.assert_allclose(second._draws.get(np.arange(20)) ** 2, np.arange(11, 31))
     filled(second, Streams(1, 4, 2).unrolls(0, 1))
-    batch = second.sample()  # At once: it need not be filled again.
-    assert_genuine(batch.sample, streams.stored, batch.policy_version)
+    assert_genuine(second.sample(), streams)  # At once: it need not be filled again.
 
     smaller = make(checkpoint_replay=True, replay_buffer_size=7)
     smaller.restore(path)
@@ -330,7 +313,7 @@ def test_versions_of_a_learner_that_went_on_after_the_checkpoint_count_from_the_
     replay.restore(path)
     filled(replay, Streams(1, 4, 2).unrolls(0, 4))  # Of this learner.
     batch = replay.sample()
-    times, is_restored = batch.sample.env.observation["time"], batch.handle < 4
+    times, is_restored = batch.sample.env.observation["number"], batch.handle < 4
     assert times[:, is_restored].max() > 9 and times[:, ~is_restored].max() > 9
     expected = np.where(is_restored, np.minimum(times, 9), times)
     np.testing.assert_array_equal(batch.policy_version, expected)

@@ -9,9 +9,9 @@ import pytest
 
 from seed_rl.experience.replay_file import DamagedError
 from tests.experience import slow_transitions
+from tests.experience.slow_store import Streams
 from tests.experience.test_replay import filled
 from tests.experience.test_replay import make as make_unrolls
-from tests.experience.trajectories import Streams
 from tests.selection import mostly_slow
 
 MAGIC = b"seed_rl replay 3\n"

@@ -76,7 +76,7 @@ class Stores(RuleBasedStateMachine):
             self.version += 1
             steps = self.next[env_ids]
             answers = [
-                self.model.append(env_id, float(step), self.version)
+                self.model.append(env_id, step, self.version)
                 for env_id, step in zip(env_ids.tolist(), steps.tolist(), strict=True)
             ]
             begin = [place for place, (begins, _) in enumerate(answers) if begins]
@@ -202,16 +202,11 @@ def test_a_store_with_states_refuses_settings_without():
 
 
 @pytest.mark.parametrize(
-    ("numbers", "named"),
-    [
-        ({"length": 0}, "length=0"),
-        ({"length": -3}, "length=-3"),
-        ({"length": 5, "burn_in": -1}, "burn_in=-1"),
-        ({"length": 5, "period": 0}, "period=0"),
-        ({"length": 5, "period": -2}, "period=-2"),
-    ],
+    ("name", "number"), [("length", 0), ("length", -3), ("burn_in", -1), ("period", 0), ("period", -2)]
 )
-def test_numbers_that_are_too_low_are_refused(numbers, named):
-    words = rf"{named}\b.* is not valid; length and period must be at least 1, and burn_in at least 0\.$"
+def test_numbers_that_are_too_low_are_refused(name, number):
+    words = (
+        rf"{name}={number}\b.* is not valid; length and period must be at least 1, and burn_in at least 0\.$"
+    )
     with pytest.raises(ValueError, match=words):
-        UnrollConfig(**numbers)
+        UnrollConfig(**{"length": 5, name: number})

@@ -7,55 +7,50 @@ import pytest
 from seed_rl.hosts.addresses import LearnerHosts, find_hosts
 
 
-def test_there_is_one_host_unless_several_are_named():
-    assert find_hosts("", 0, {}) is None
-    assert find_hosts("a:1, b:2", 1, {}) == LearnerHosts(("a:1", "b:2"), 1)
+def tf_config(kind, index, **cluster):
+    cluster = {name: addresses.split() for name, addresses in cluster.items()}
+    return json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}})
 
 
-@pytest.mark.parametrize(
-    ("task", "index"), [({"type": "chief", "index": 0}, 0), ({"type": "worker", "index": 1}, 2)]
+CHIEF, WORKER = (
+    tf_config(kind, index, worker="b:1 c:1", chief="a:1") for kind, index in (("chief", 0), ("worker", 1))
 )
-def test_tf_config_names_the_chief_first(task, index):
-    text = json.dumps({"cluster": {"worker": ["b:1", "c:1"], "chief": ["a:1"]}, "task": task})
-    assert find_hosts("", 0, {"TF_CONFIG": text}) == LearnerHosts(("a:1", "b:1", "c:1"), index)
-    assert find_hosts("d:1,e:1", 0, {"TF_CONFIG": text}) == LearnerHosts(("d:1", "e:1"), 0)
-
-
-def test_tf_config_without_a_cluster_names_no_host():
-    assert find_hosts("", 0, {"TF_CONFIG": "{}"}) is None
 
 
 @pytest.mark.parametrize(
-    ("hosts", "index", "environ", "sentence"),
+    ("hosts", "index", "text", "expected"),
     [
-        ("", 1, {}, "--learner_index=1 needs --learner_hosts, the list of all hosts."),
-        ("a:1,b", 0, {}, "--learner_hosts=a:1,b contains 'b', which is no address; give HOST:PORT or unix:"),
-        ("a:1,a:1", 0, {}, "--learner_hosts=a:1,a:1 contains a:1 twice; each learner host needs an address "),
-        (
-            "a:1,b:1",
-            2,
-            {},
-            "--learner_index=2 is not among the 2 hosts of --learner_hosts=a:1,b:1; the first",
-        ),
-        ("", 0, {"TF_CONFIG": "secret"}, "TF_CONFIG does not describe learner hosts ("),
-        ("", 0, {"TF_CONFIG": "[" * 3000}, "TF_CONFIG does not describe learner hosts ("),
-        (
-            "",
-            0,
-            {"TF_CONFIG": '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": Infinity}}'},
-            "TF_CONFIG does not describe learner hosts (",
-        ),
-        (
-            "",
-            0,
-            {"TF_CONFIG": '{"cluster": {"worker": ["a:1"]}, "task": {"type": "ps", "index": 0}}'},
-            "TF_CONFIG does not describe learner hosts (ValueError(\"its task type 'ps' is neither",
-        ),
+        ("", 0, None, None),
+        ("", 0, "{}", None),
+        ("a:1, b:2", 1, None, LearnerHosts(("a:1", "b:2"), 1)),
+        ("", 0, CHIEF, LearnerHosts(("a:1", "b:1", "c:1"), 0)),  # The chief is the first.
+        ("", 0, WORKER, LearnerHosts(("a:1", "b:1", "c:1"), 2)),
+        ("d:1,e:1", 0, WORKER, LearnerHosts(("d:1", "e:1"), 0)),
     ],
 )
-def test_bad_hosts_are_one_sentence(hosts, index, environ, sentence):
+def test_hosts_are_those_of_the_flag_or_of_tf_config(hosts, index, text, expected):
+    assert find_hosts(hosts, index, {"TF_CONFIG": text} if text else {}) == expected
+
+
+NO_HOSTS = "TF_CONFIG does not describe learner hosts ("
+
+
+@pytest.mark.parametrize(
+    ("hosts", "index", "text", "sentence"),
+    [
+        ("", 1, "", "--learner_index=1 needs --learner_hosts, the list of all hosts."),
+        ("a:1,b", 0, "", "--learner_hosts=a:1,b contains 'b', which is no address; give HOST:PORT or unix:"),
+        ("a:1,a:1", 0, "", "--learner_hosts=a:1,a:1 contains a:1 twice; each learner host needs an address "),
+        ("a:1,b:1", 2, "", "--learner_index=2 is not among the 2 hosts of --learner_hosts=a:1,b:1; the"),
+        ("", 0, "secret", NO_HOSTS),
+        ("", 0, "[" * 3000, NO_HOSTS),
+        ("", 0, tf_config("worker", float("inf"), worker="a:1"), NO_HOSTS),
+        ("", 0, tf_config("ps", 0, worker="a:1"), f"{NO_HOSTS}ValueError(\"its task type 'ps' is neither"),
+    ],
+)
+def test_bad_hosts_are_one_sentence(hosts, index, text, sentence):
     with pytest.raises(ValueError) as caught:
-        find_hosts(hosts, index, environ)
+        find_hosts(hosts, index, {"TF_CONFIG": text} if text else {})
     assert str(caught.value).startswith(sentence)
     assert "secret" not in str(caught.value)
 

@@ -1,6 +1,5 @@
 """End of a learner's inference: in bounded time, and with the error of a thread that died."""
 
-import contextlib
 import itertools
 import threading
 from unittest import mock
@@ -9,7 +8,6 @@ import pytest
 
 from seed_rl.environments.specs import environment_spec
 from seed_rl.environments.suites.catch import SUITE, CatchConfig
-from seed_rl.experience.base import ClosedError
 from seed_rl.learner import serving
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.serving import Lockstep, Serving
@@ -47,15 +45,6 @@ def start(tmp_path):
         )
 
     return start_inference
-
-
-@pytest.mark.parametrize("error", [RuntimeError("late"), ClosedError()])
-def test_an_error_between_the_last_look_and_the_stop_is_kept_unless_all_is_closed(start, error):
-    running = start(mock.Mock(side_effect=error))
-    running.raise_error()
-    running.stop("", mock.Mock())
-    with pytest.raises(RuntimeError, match="late") if str(error) else contextlib.nullcontext():
-        running.raise_error()
 
 
 def test_what_does_not_stop_is_named(start, monkeypatch, caplog):

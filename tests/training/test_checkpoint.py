@@ -33,17 +33,41 @@ SPEC = EnvironmentSpec(
 B, T = 2, 2
 
 
-class Run:
-    """Algorithm, trainer and checkpointer of one process."""
+class PairRun:
+    """Algorithm of two objectives, its trainer and its checkpointer, of one process."""
+
+    def __init__(self, logdir):
+        self._set_up(logdir, Pair(), 0.1)
+
+    def _set_up(self, logdir, algorithm, learning_rate, keep=3):
+        self.algorithm = algorithm
+        self.trainer = Trainer(algorithm, TrainerConfig(learning_rate=learning_rate))
+        self.checkpointer = Checkpointer(str(logdir), algorithm, self.trainer, keep, 1.0)
+
+    def of_algorithm(self):
+        return self.algorithm.variables
+
+    def values(self):
+        """Every variable there is, by what holds it; found without the checkpoint's own tracking."""
+        found = {f"algorithm {i}": v.numpy() for i, v in enumerate(self.of_algorithm())}
+        for name, optimizer in self.trainer.optimizers.items():
+            found |= {f"optimizer of {name} {i}": v.numpy() for i, v in enumerate(optimizer.variables)}
+        found |= {v.name: v.numpy() for v in self.checkpointer.progress.variables}
+        return found | {"iteration": self.trainer.iteration.numpy()}
+
+
+class Run(PairRun):
+    """The same of V-trace with a large network."""
 
     def __init__(self, logdir, seed=0, keep=3, **settings):
         tf.keras.utils.set_random_seed(seed)
         config = VTraceConfig.of(
             **{"unroll_length": T, "torso": "resnet", "mlp_sizes": "6,5", "lstm_size": 7, **settings}
         )
-        self.algorithm = VTrace(config, SPEC, B)
-        self.trainer = Trainer(self.algorithm, TrainerConfig(learning_rate=0.01))
-        self.checkpointer = Checkpointer(str(logdir), self.algorithm, self.trainer, keep, 1.0)
+        self._set_up(logdir, VTrace(config, SPEC, B), 0.01, keep)
+
+    def of_algorithm(self):
+        return self.algorithm.objectives[LOSS].variables
 
     def train(self, seed=0):
         rng = np.random.default_rng(seed)
@@ -62,13 +86,6 @@ class Run:
         env = EnvOutput(random(steps, B), false, false, observation)
         state = self.algorithm.policy.initial_state(B)
         self.trainer.update(Sample(actions, env, AgentOutput(actions, info), state, tf.ones([B])), 0.0)
-
-    def values(self):
-        """Every variable there is, by what holds it; found without the checkpoint's own tracking."""
-        found = {f"algorithm {i}": v.numpy() for i, v in enumerate(self.algorithm.objectives[LOSS].variables)}
-        found |= {f"optimizer {i}": v.numpy() for i, v in enumerate(self.trainer.optimizers[LOSS].variables)}
-        found |= {v.name: v.numpy() for v in self.checkpointer.progress.variables}
-        return found | {"iteration": self.trainer.iteration.numpy()}
 
 
 def small_run(logdir, **settings):
@@ -151,7 +168,7 @@ def test_initialize_takes_the_network_only(trained, tmp_path, what):
     assert progress.env_frames.numpy() == trained.checkpointer.progress.env_frames.numpy()
     assert fresh.trainer.updates == got["iteration"] == 0
     assert all(v.numpy() == 0 for v in fresh.checkpointer.progress.variables)
-    assert got["optimizer 0"] == 0  # Its own count of updates.
+    assert got[f"optimizer of {LOSS} 0"] == 0  # Its own count of updates.
 
 
 @pytest.mark.parametrize("name", ["missing", "."])
@@ -309,46 +326,32 @@ def test_files_have_the_names_of_earlier_versions(tmp_path):
     assert "optimizer/_iterations" in names
 
 
-def make_pair(logdir):
-    pair = Pair()
-    trainer = Trainer(pair, TrainerConfig(learning_rate=0.1))
-    return pair, trainer, Checkpointer(str(logdir), pair, trainer, 3, 1.0)
-
-
-def values_of_pair(pair, trainer):
-    """All variables, each by the name of what holds it."""
-    found = {f"pair {i}": v.numpy() for i, v in enumerate(pair.variables)}
-    for name, optimizer in trainer.optimizers.items():
-        found |= {f"{name} {i}": v.numpy() for i, v in enumerate(optimizer.variables)}
-    return found
-
-
 def test_two_objectives_come_back_with_their_optimizers(tmp_path):
-    pair, trainer, checkpointer = make_pair(tmp_path)
+    run = PairRun(tmp_path)
     for slope in (2.0, -1.0):
-        trainer.update(sample(slope), 0.25)
-    path = checkpointer.save()
+        run.trainer.update(sample(slope), 0.25)
+    path = run.checkpointer.save()
     of_root, _ = object_graph(path)
     optimizers = {"optimizer_actor", "optimizer_critic"}
     assert of_root == {"agent", "iteration", "progress", "save_counter"} | optimizers
-    resumed, resumed_trainer, resumed_checkpointer = make_pair(tmp_path)
-    before, want = values_of_pair(resumed, resumed_trainer), values_of_pair(pair, trainer)
-    changed = {name.split()[0] for name in want if (before[name] != want[name]).any()}
-    assert changed == {"pair", "actor", "critic"}
-    assert resumed_checkpointer.restore() == path
-    assert_same_values(values_of_pair(resumed, resumed_trainer), want)
-    assert resumed_trainer.updates == 2
-    for each in (trainer, resumed_trainer):
-        each.update(sample(3.0), 0.5)
-    assert_same_values(values_of_pair(resumed, resumed_trainer), values_of_pair(pair, trainer))
+    resumed = PairRun(tmp_path)
+    before, want = resumed.values(), run.values()
+    changed = {name.rpartition(" ")[0] for name in want if (before[name] != want[name]).any()}
+    assert {"algorithm", "optimizer of actor", "optimizer of critic"} <= changed
+    assert resumed.checkpointer.restore() == path
+    assert_same_values(resumed.values(), want)
+    assert resumed.trainer.updates == 2
+    for each in (run, resumed):
+        each.trainer.update(sample(3.0), 0.5)
+    assert_same_values(resumed.values(), run.values())
 
     alone = Pair()  # As in evaluation, where nothing has built its optimizer.
     restore_algorithm(alone, path)
-    np.testing.assert_array_equal(alone.critic, want["pair 1"])
+    np.testing.assert_array_equal(alone.critic, want["algorithm 1"])
 
 
 def test_a_checkpoint_of_one_objective_does_not_fit_two(trained, tmp_path):
-    pair, _, checkpointer = make_pair(tmp_path)
+    run = PairRun(tmp_path)
     with pytest.raises(ValueError, match="belongs to another network"):
-        checkpointer.initialize_from(trained.path)
-    np.testing.assert_array_equal(pair.actor, [2.0, 1.0])
+        run.checkpointer.initialize_from(trained.path)
+    np.testing.assert_array_equal(run.algorithm.actor, [2.0, 1.0])
