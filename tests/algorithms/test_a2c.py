@@ -1,20 +1,14 @@
 """A2C by itself: the gradient of n-step returns, on whole rollouts."""
 
-import keras
 import numpy as np
 import pytest
 
 from seed_rl.algorithms.a2c import A2C
 from seed_rl.algorithms.a2c_config import A2CConfig
 from seed_rl.experience.experience_config import WholeRolloutsConfig
-from tests.algorithms.objectives import loss_of
-from tests.algorithms.rollouts import ACTIONS, DISCRETE, B, T, rollout, spec, unacted
+from tests.algorithms.rollouts import ACTIONS, B, T, loss_of, maker, rollout, unacted
 
-
-def make(action=DISCRETE, **options):
-    keras.utils.set_random_seed(0)
-    options = {"unroll_length": T, "lstm_size": 8, "frame_stack": 4, "mlp_sizes": "16"} | options
-    return A2C(A2CConfig.of(**options), spec(action), B)
+make = maker(A2C, A2CConfig, lstm_size=8)
 
 
 def test_the_loss_against_numpy():

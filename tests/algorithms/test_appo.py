@@ -1,34 +1,22 @@
 """APPO by itself: PPO's loss on unrolls, with and without V-trace's correction."""
 
-import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from seed_rl.algorithms.appo import APPO
 from seed_rl.algorithms.appo_config import APPOConfig
 from seed_rl.algorithms.ppo import PPO
 from seed_rl.algorithms.ppo_config import PPOConfig
-from tests.algorithms.objectives import loss_of, variables_of
-from tests.algorithms.rollouts import ACTIONS, DISCRETE, B, T, rollout, spec
+from tests.algorithms.rollouts import ACTIONS, B, loss_of, maker, moved, rollout
 
-OPTIONS = {"unroll_length": T, "lstm_size": 8, "frame_stack": 4, "mlp_sizes": "16", "lambda_": 0.9}
-
-
-def make(action=DISCRETE, kind=APPO, config=APPOConfig, **options):
-    keras.utils.set_random_seed(0)
-    return kind(config.of(**OPTIONS | options), spec(action), B)
-
-
-def moved(algorithm):
-    """Another policy than the one that has acted."""
-    for variable in variables_of(algorithm):
-        variable.assign_add(0.1 * tf.random.stateless_normal(variable.shape, [1, 2]))
-    return algorithm
+make, make_ppo = (
+    maker(kind, config_class, lstm_size=8, lambda_=0.9)
+    for kind, config_class in ((APPO, APPOConfig), (PPO, PPOConfig))
+)
 
 
 def test_without_the_correction_it_is_ppos_loss():
-    ppo, appo = make(kind=PPO, config=PPOConfig), make(vtrace=False)
+    ppo, appo = make_ppo(), make(vtrace=False)
     sample = rollout(ppo)
     prepared = ppo.prepare(sample)
     np.testing.assert_allclose(

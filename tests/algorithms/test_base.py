@@ -12,40 +12,11 @@ from tests.algorithms.incomplete import Complete, Still
 T, B = 2, 5
 
 
-def refusal(check, *arguments):
-    """The one sentence."""
-    with pytest.raises(AlgorithmError) as caught:
-        check(*arguments)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
-@pytest.mark.parametrize("found", [None, Still(), Complete])
-def test_what_is_no_algorithm_is_refused(found):
-    sentence = refusal(check_algorithm, found)
-    assert sentence.startswith(type(found).__name__)
-    assert "is not a seed_rl.algorithms.base.Algorithm" in sentence
-
-
 def broken(attribute, value):
     """The complete algorithm with another attribute."""
     algorithm = type("Broken", (Complete,), {attribute: value})()
     vars(algorithm).pop(attribute, None)
     return algorithm
-
-
-@pytest.mark.parametrize(
-    ("attribute", "value", "words"),
-    [
-        ("experience", None, "must be a seed_rl.experience.base.ExperienceConfig, not None."),
-        ("experience", "replay", "must be a seed_rl.experience.base.ExperienceConfig, not 'replay'."),
-        ("unroll", 20, "must be a seed_rl.experience.base.UnrollConfig, not 20."),
-        ("policy", "none", "must be a seed_rl.algorithms.policy.Policy, not 'none'."),
-        ("objectives", {}, "must name at least one objective."),
-    ],
-)
-def test_what_an_algorithm_needs_is_named(attribute, value, words):
-    assert refusal(check_algorithm, broken(attribute, value)) == f"Broken.{attribute} {words}"
 
 
 class Returns(Complete):
@@ -80,34 +51,38 @@ def test_a_number_for_each_unroll_is_right():
         check(by_objective, priority)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "name", "shape"),
-    [
-        (({LOSS: [T, B]},), LOSS, [T, B]),
-        (({LOSS: []},), LOSS, []),
-        (({LOSS: [B + 1]},), LOSS, [B + 1]),
-        (({"actor": [B], "critic": [T + 1, B]},), "critic", [T + 1, B]),
-        (({LOSS: [B]}, [T, B]), "priority", [T, B]),
-        (({LOSS: [B]}, []), "priority", []),
-    ],
-)
-def test_the_sentence_names_the_method_and_both_shapes(arguments, name, shape):
-    sentence = refusal(check, *arguments)
-    assert sentence.startswith(f"Returns.losses must return '{name}' of shape [B] = [{B}]")
-    assert sentence.endswith(f"not of shape {shape}.")
+IS_NONE = r".*is not a seed_rl\.algorithms\.base\.Algorithm"
+SHAPE = r"Returns\.losses must return '{}' of shape \[B\] = \[5\].*not of shape {}\.$".format
+NAMES = r"Returns\.losses must return a loss for each objective \(loss\), not for {}\.$".format
+REFUSED = [
+    *((check_algorithm, [found], type(found).__name__ + IS_NONE) for found in (None, Still(), Complete)),
+    *(
+        (check_algorithm, [broken(attribute, value)], rf"Broken\.{attribute} must {words}$")
+        for attribute, value, words in (
+            ("experience", None, r"be a seed_rl\.experience\.base\.ExperienceConfig, not None\."),
+            ("experience", "replay", r"be a seed_rl\.experience\.base\.ExperienceConfig, not 'replay'\."),
+            ("unroll", 20, r"be a seed_rl\.experience\.base\.UnrollConfig, not 20\."),
+            ("policy", "none", r"be a seed_rl\.algorithms\.policy\.Policy, not 'none'\."),
+            ("objectives", {}, r"name at least one objective\."),
+        )
+    ),
+    (check, [{LOSS: [T, B]}], SHAPE(LOSS, r"\[2, 5\]")),
+    (check, [{LOSS: []}], SHAPE(LOSS, r"\[\]")),
+    (check, [{LOSS: [B + 1]}], SHAPE(LOSS, r"\[6\]")),
+    (check, [{"actor": [B], "critic": [T + 1, B]}], SHAPE("critic", r"\[3, 5\]")),
+    (check, [{LOSS: [B]}, [T, B]], SHAPE("priority", r"\[2, 5\]")),
+    (check, [{LOSS: [B]}, []], SHAPE("priority", r"\[\]")),
+    (check, [{"los": [B]}, None, (LOSS,)], NAMES("los")),
+    (check, [{}, None, (LOSS,)], NAMES("none")),
+    (check, [{LOSS: [B], "extra": [B]}, None, (LOSS,)], NAMES("extra, loss")),
+]
 
 
-@pytest.mark.parametrize(
-    ("returned", "wanted", "words"),
-    [
-        ({"los": [B]}, (LOSS,), "(loss), not for los."),
-        ({}, (LOSS,), "(loss), not for none."),
-        ({LOSS: [B], "extra": [B]}, (LOSS,), "(loss), not for extra, loss."),
-    ],
-)
-def test_the_names_must_be_those_of_the_objectives(returned, wanted, words):
-    sentence = refusal(check, returned, None, wanted)
-    assert sentence == f"Returns.losses must return a loss for each objective {words}"
+@pytest.mark.parametrize(("call", "arguments", "sentence"), REFUSED)
+def test_what_an_author_breaks_is_named_in_one_sentence(call, arguments, sentence):
+    with pytest.raises(AlgorithmError, match=f"^{sentence}") as caught:
+        call(*arguments)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_protocols_own_defaults_are_enough():

@@ -3,7 +3,8 @@
 import pytest
 
 from seed_rl.algorithms import registry
-from seed_rl.flags.definitions import define_options, read_options
+from seed_rl.types import ArraySpec, EnvironmentSpec
+from tests.algorithms.rollouts import ACTIONS, DISCRETE
 
 FULL_REPLAY = {"replay_buffer_size": 10, "replay_buffer_min_size": 11}
 REFUSED = [
@@ -42,14 +43,23 @@ def test_bad_settings_are_refused(agent, options, sentence):
         registry.config_class(agent).of(**options)
 
 
-@pytest.mark.parametrize("name", registry.names())
-def test_every_setting_is_a_flag(name):
-    from absl import flags
+SAC_ACTIONS = (
+    r"SAC needs continuous actions or one discrete action, but .* int32\[2\].*; choose another --agent\."
+)
+NO_ENVS = "--num_eval_envs=4 leaves none of the 4 environments"
+UNFIT = [
+    *(("pqn", action, {}, "PQN needs one discrete action") for action in ACTIONS[1:]),
+    ("sac", ACTIONS[1], {}, SAC_ACTIONS),
+    ("sac", ArraySpec((1,), "float32", (1.0,), (1.0,)), {}, "needs a component whose lowest value is below"),
+    *((agent, DISCRETE, {"num_eval_envs": 4}, NO_ENVS) for agent in ("dqn", "r2d2", "sac")),
+]
 
-    config_class, values = registry.config_class(name), flags.FlagValues()
-    define_options(config_class, values)
-    values([""])
-    assert read_options(config_class, values.flag_values_dict()) == config_class()
+
+@pytest.mark.parametrize(("agent", "action", "options", "sentence"), UNFIT)
+def test_what_does_not_fit_the_environments_is_refused(agent, action, options, sentence):
+    spec = EnvironmentSpec(ArraySpec((5,), "float32"), action)
+    with pytest.raises(ValueError, match=sentence):
+        registry.make(agent, registry.config_class(agent).of(**options), spec, 4)
 
 
 def test_limits_themselves_are_fine():

@@ -3,13 +3,13 @@
 import keras
 import numpy as np
 import pytest
+import scipy.special
 import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS
 from seed_rl.algorithms.dqn import DQN
 from seed_rl.algorithms.dqn_config import DQNConfig
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, Sample
-from tests.algorithms.objectives import loss_of
 from tests.algorithms.q_learning import (
     ACTION,
     MASKED,
@@ -22,6 +22,7 @@ from tests.algorithms.q_learning import (
     shake,
     slow_transition,
 )
+from tests.algorithms.rollouts import loss_of
 from tests.selection import mostly_slow
 
 B, N_STEPS = 40, 3
@@ -94,7 +95,7 @@ class Slow:
 
     def mean(self, outputs):
         if self.config.distribution == "categorical":
-            return softmax(outputs) @ self.atoms
+            return scipy.special.softmax(outputs, -1) @ self.atoms
         return outputs.mean(-1)
 
     @property
@@ -123,7 +124,7 @@ class Slow:
         values = self.q(online, step, b) if config.double else self.mean(later)
         later = later[self.allowed(values, step, b).argmax()]
         if config.distribution == "categorical":
-            return self.categorical(taken, total, discount, softmax(later))
+            return self.categorical(taken, total, discount, scipy.special.softmax(later, -1))
         if quantile:
             loss = self.quantile(taken, self.fractions[False][b], total + discount * later)
             return loss, loss
@@ -143,7 +144,7 @@ class Slow:
             for j in range(len(atoms)):
                 value = min(max(total + discount * atoms[j], atoms[0]), atoms[-1])
                 projected[i] += max(0.0, 1 - abs(value - atoms[i]) / spacing) * probabilities[j]
-        loss = -(projected * np.log(softmax(logits))).sum()
+        loss = -(projected * np.log(scipy.special.softmax(logits, -1))).sum()
         return loss, loss + sum(p * np.log(p) for p in projected if p > 0)
 
     def quantile(self, taken, fractions, targets):
@@ -154,11 +155,6 @@ class Slow:
                 huber = 0.5 * delta**2 if abs(delta) <= 1 else abs(delta) - 0.5
                 total += abs(fractions[i] - (delta < 0)) * huber / len(targets)
         return total
-
-
-def softmax(x):
-    weights = np.exp(x - x.max(-1, keepdims=True))
-    return weights / weights.sum(-1, keepdims=True)
 
 
 SETTINGS = [

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.algorithms import registry
-from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample
+from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
+from tests.algorithms import rollouts
 from tests.algorithms.q_learning import VECTOR, allowed_in, random_env, with_masks
 
 A, B, ATOMS, FORBIDDEN = 7, 6, 5, 2
@@ -66,15 +67,8 @@ def play(algorithm, act, num_steps, always=None):
         allowed = allowed_in(env, A)
         allowed[..., always], allowed[..., always - 1] = False, True
         env.observation["action_mask"] = np.packbits(allowed, -1)
-    act, rows = tf.function(act, autograph=False), []
-    prev_action, state = tf.zeros([B], tf.int32), algorithm.policy.initial_state(B)
-    for t in range(num_steps):
-        step = tf.nest.map_structure(lambda x, t=t: tf.constant(x[t]), env)
-        output, next_state = act(prev_action, step, state, tf.range(B))
-        rows.append(((prev_action, step, output), state))
-        prev_action, state = output.action, next_state
-    steps = tf.nest.map_structure(lambda *xs: tf.stack(xs), *(step for step, _ in rows))
-    return Sample(*steps, rows[0][1], tf.ones([B]))
+    act = tf.function(act, autograph=False)
+    return rollouts.play(act, env, tf.zeros([B], tf.int32), algorithm.policy.initial_state(B))[0]
 
 
 def variables(algorithm):

@@ -1,22 +1,15 @@
 """PPO by itself: what it prepares of a rollout, and what its loss computes from that."""
 
-import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from seed_rl.algorithms.ppo import PPO, clipped_policy_loss
+from seed_rl.algorithms.ppo import PPO
 from seed_rl.algorithms.ppo_config import PPOConfig
 from seed_rl.training.trainer import Trainer
 from seed_rl.training.training_config import TrainerConfig
-from tests.algorithms.objectives import loss_of, variables_of
-from tests.algorithms.rollouts import ACTIONS, DISCRETE, B, T, rollout, spec, traced, unacted
+from tests.algorithms.rollouts import ACTIONS, B, T, loss_of, maker, moved, rollout, twenty_updates, unacted
 
-
-def make(action=DISCRETE, **options):
-    keras.utils.set_random_seed(0)
-    options = {"unroll_length": T, "lstm_size": 0, "frame_stack": 4, "mlp_sizes": "16"} | options
-    return PPO(PPOConfig.of(**options), spec(action), B)
+make = maker(PPO, PPOConfig, lstm_size=0)
 
 
 def columns(sample):
@@ -44,18 +37,13 @@ def generalized_advantages(sample, discounting, lambda_, limit):
 def test_advantages_and_targets_of_twenty_updates_against_numpy(lstm_size):
     """The value to bootstrap from is that of the weights that have played, in the state they were in."""
     algorithm = make(lstm_size=lstm_size, discounting=0.9, lambda_=0.8, max_abs_reward=0.5)
-    trainer = Trainer(algorithm, TrainerConfig(batch_size=B, learning_rate=0.01))
-    act, prepare = traced(algorithm), tf.function(algorithm.prepare, autograph=False)
-    for number in range(20):
-        sample = rollout(algorithm, seed=number, act=act)
-        prepared = prepare(unacted(sample))
+    for sample, prepared in twenty_updates(algorithm):
         advantages, targets = generalized_advantages(sample, 0.9, 0.8, 0.5)
         valid = ~sample.env.truncated.numpy()[:-1]
         found = columns(prepared)
         np.testing.assert_allclose(found["advantages"], advantages, rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(found["targets"], targets, rtol=1e-5, atol=1e-5)
         np.testing.assert_array_equal(found["valid"], valid)
-        trainer.update(unacted(sample), 0.0)
 
 
 def test_a_last_step_at_which_the_network_overflows_is_no_experience():
@@ -92,9 +80,7 @@ def test_a_recurrent_network_gets_whole_unrolls_and_others_transitions():
 def test_the_loss_against_numpy(clip_value):
     algorithm = make(clip_ratio=0.1, clip_value=clip_value, entropy_cost=0.02, baseline_cost=0.7)
     prepared = algorithm.prepare(rollout(algorithm))
-    for variable in variables_of(algorithm):  # Another policy than the one that has acted.
-        variable.assign_add(0.1 * tf.random.stateless_normal(variable.shape, [1, 2]))
-    output, _ = algorithm._network.unroll(prepared.prev_action, prepared.env, prepared.initial_state)
+    output, _ = moved(algorithm)._network.unroll(prepared.prev_action, prepared.env, prepared.initial_state)
     info = {name: array.numpy()[0] for name, array in prepared.agent.info.items()}
     logits, values = output.policy_parameters.numpy()[0], output.baseline.numpy()[0]
     log_p, log_q = (x - np.log(np.exp(x).sum(-1, keepdims=True)) for x in (logits, info["behaviour"]))
@@ -129,17 +115,3 @@ def test_training_stops_early_when_the_policy_has_moved_enough():
         trainer.update(sample, 0.0)
         output = trainer.update(sample, 0.0)  # The first epoch of the first update may not have moved.
         assert output.metrics["epochs"].numpy() == passes
-
-
-@pytest.mark.parametrize(
-    ("ratio", "advantage", "moves"),
-    [(1.5, 1.0, False), (0.5, 1.0, True), (1.5, -1.0, True), (0.5, -1.0, False), (1.1, 1.0, True)],
-)
-def test_only_a_ratio_that_gained_enough_has_no_gradient(ratio, advantage, moves):
-    """Figure 1 of the paper."""
-    log_ratio = tf.constant([np.log(ratio)], tf.float32)
-    with tf.GradientTape() as tape:
-        tape.watch(log_ratio)
-        loss = clipped_policy_loss(log_ratio, tf.constant([advantage]), 0.2)
-    gradient = tape.gradient(loss, log_ratio).numpy()[0]
-    assert gradient == pytest.approx(-ratio * advantage if moves else 0.0, rel=1e-5)

@@ -1,22 +1,14 @@
 """PQN by itself: what it prepares of a rollout, and what its loss computes from that."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from seed_rl.algorithms.pqn import PQN
 from seed_rl.algorithms.pqn_config import PQNConfig
-from seed_rl.training.trainer import Trainer
-from seed_rl.training.training_config import TrainerConfig
-from tests.algorithms.objectives import loss_of
-from tests.algorithms.rollouts import ACTIONS, DISCRETE, B, T, rollout, spec, traced, unacted
+from tests.algorithms.rollouts import B, T, loss_of, maker, rollout, twenty_updates, unacted
 
-
-def make(action=DISCRETE, **options):
-    keras.utils.set_random_seed(0)
-    options = {"unroll_length": T, "frame_stack": 4, "mlp_sizes": "16"} | options
-    return PQN(PQNConfig.of(**options), spec(action), B)
+make = maker(PQN, PQNConfig)
 
 
 def returns(sample, lambda_, discounting, limit):
@@ -40,15 +32,10 @@ def returns(sample, lambda_, discounting, limit):
 def test_targets_of_twenty_updates_against_numpy(lstm_size):
     """Lambda-returns of the values when acting, also of the last step, which has not been acted on."""
     algorithm = make(lstm_size=lstm_size, lambda_=0.7, discounting=0.9, max_abs_reward=0.5)
-    trainer = Trainer(algorithm, TrainerConfig(batch_size=B, learning_rate=0.01))
-    act, prepare = traced(algorithm), tf.function(algorithm.prepare, autograph=False)
-    for number in range(20):
-        sample = rollout(algorithm, seed=number, act=act)
-        prepared = prepare(unacted(sample))
+    for sample, prepared in twenty_updates(algorithm):
         assert prepared.env.reward.shape == ((T, B) if lstm_size else (1, T * B))
         targets = np.reshape(prepared.agent.info["target"], (T, B))
         np.testing.assert_allclose(targets, returns(sample, 0.7, 0.9, 0.5), rtol=1e-5, atol=1e-5)
-        trainer.update(unacted(sample), 0.0)
 
 
 @pytest.mark.parametrize("lstm_size", [0, 8])
@@ -71,9 +58,3 @@ def test_epsilon_falls_over_a_part_of_the_run():
     for progress, epsilon in ((0.0, 0.8), (0.25, 0.5), (0.5, 0.2), (1.0, 0.2)):
         algorithm.after_update(tf.constant(1, tf.int64), tf.constant(progress))
         np.testing.assert_allclose(algorithm.policy.epsilons(tf.range(3)), epsilon, rtol=1e-6)
-
-
-@pytest.mark.parametrize("action", ACTIONS[1:])
-def test_other_actions_are_refused(action):
-    with pytest.raises(ValueError, match="PQN needs one discrete action"):
-        make(action)

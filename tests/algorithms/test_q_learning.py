@@ -13,18 +13,6 @@ def test_epsilons_against_the_table(num_envs):
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-def test_epsilon_is_the_share_of_random_actions():
-    tf.random.set_seed(0)
-    rows, epsilons = 20_000, np.array([0.0, 0.4, 1.0], np.float32)
-    q_values = tf.tile([[0.0, 3.0, 1.0, 2.0]], [3 * rows, 1])
-    action = epsilon_greedy(q_values, tf.repeat(epsilons, rows)).numpy().reshape(3, rows)
-    for epsilon, actions in zip(epsilons, action, strict=True):
-        shares = np.bincount(actions, minlength=4) / rows
-        expected = np.full(4, epsilon / 4)
-        expected[1] += 1 - epsilon
-        np.testing.assert_allclose(shares, expected, atol=0.012)
-
-
 @pytest.mark.parametrize(
     ("progress", "fraction", "expected"),
     [
@@ -42,11 +30,15 @@ def test_epsilon_falls_in_a_line_and_then_stays(progress, fraction, expected):
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-def test_random_actions_are_drawn_from_the_allowed_ones():
+@pytest.mark.parametrize("allowed", [None, [False, True, True, True]])
+@pytest.mark.parametrize("epsilon", [0.0, 0.4, 1.0])
+def test_epsilon_is_the_share_of_random_actions_and_all_are_allowed(epsilon, allowed):
     tf.random.set_seed(0)
-    rows, allowed = 20_000, [True, False, True, True]
-    q_values = tf.tile([[0.0, -1e8, 1.0, 2.0]], [rows, 1])
-    action = epsilon_greedy(q_values, tf.fill([rows], 0.6), tf.tile([allowed], [rows, 1]))
-    shares = np.bincount(action, minlength=4) / rows
-    np.testing.assert_allclose(shares, [0.2, 0.0, 0.2, 0.6], atol=0.012)
-    assert shares[1] == 0
+    rows, mask = 20_000, allowed or [True] * 4
+    q_values = tf.tile([np.where(mask, np.float32([0.0, 3.0, 1.0, 2.0]), -1e8)], [rows, 1])
+    masks = allowed and tf.tile([allowed], [rows, 1])
+    actions = epsilon_greedy(q_values, tf.fill([rows], epsilon), masks)
+    expected = epsilon * np.array(mask) / sum(mask) + (1 - epsilon) * np.eye(4)[1]
+    shares = np.bincount(actions, minlength=4) / rows
+    np.testing.assert_allclose(shares, expected, atol=0.012)
+    assert not shares[expected == 0].any()

@@ -10,7 +10,7 @@ from seed_rl.algorithms.q_learning import copy_weights
 from seed_rl.algorithms.r2d2 import R2D2
 from seed_rl.algorithms.r2d2_config import R2D2Config
 from seed_rl.types import ArraySpec, EnvironmentSpec, Sample
-from tests.algorithms.objectives import loss_of
+from tests.algorithms import rollouts
 from tests.algorithms.q_learning import (
     ACTION,
     MASKED,
@@ -24,6 +24,7 @@ from tests.algorithms.q_learning import (
     shake,
     slow_transition,
 )
+from tests.algorithms.rollouts import loss_of
 from tests.selection import mostly_slow
 
 T, BURN_IN, B, ENDS = 7, 3, 4, 0.25
@@ -46,16 +47,7 @@ def make(observation=FRAME, num_envs=B, action=ACTION, **options):
 
 
 def play(algorithm, env, state):
-    """The sample that acting step by step leaves behind, and the states before each step."""
-    prev_action, rows, states = tf.zeros([B], tf.int32), [], []
-    for t in range(len(env.reward)):
-        states.append(state)
-        step = tf.nest.map_structure(lambda x, t=t: tf.constant(x[t]), env)
-        output, state = algorithm.policy.act(prev_action, step, state, tf.range(B))
-        rows.append((prev_action, step, output))
-        prev_action = output.action
-    prev_actions, envs, outputs = tf.nest.map_structure(lambda *xs: tf.stack(xs), *rows)
-    return Sample(prev_actions, envs, outputs, states[0], tf.ones([B])), states
+    return rollouts.play(algorithm.policy.act, env, tf.zeros([B], tf.int32), state)
 
 
 def random_sample(algorithm, seed=0, observation=FRAME):
@@ -149,7 +141,7 @@ def test_the_stored_state_is_that_of_the_first_step_and_not_that_after_the_burn_
     rng = np.random.default_rng(0)
     _, states = play(algorithm, random_env(rng, (5, B), FRAME, ENDS), algorithm.policy.initial_state(B))
     env = random_env(rng, (algorithm.unroll.stored_steps, B), FRAME, ends=0.0)
-    sample, states = play(algorithm, env, states[-1])
+    sample, states = play(algorithm, env, states[-2])
     acted = sample.agent.info["q_values"][BURN_IN:]
     np.testing.assert_allclose(algorithm._q_values(algorithm._online, sample), acted, atol=1e-4)
     # So the loss's priorities are those that acting gave, as long as no weight has changed.

@@ -14,6 +14,7 @@ from seed_rl.training.trainer import Trainer
 from seed_rl.training.training_config import TrainerConfig
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Sample
 from tests.algorithms.q_learning import allowed_in, with_masks
+from tests.algorithms.rollouts import play
 from tests.selection import mostly_slow
 
 B, GAMMA, ALPHA, LIMIT = 6, 0.9, 0.3, 1.0
@@ -186,13 +187,10 @@ def test_frames_are_stacked_from_the_steps_before_a_transition():
     """The loss sees what the policy saw when it acted, from the start of the episode on."""
     options = {"frame_stack": 4, "torso": "minatar"}
     algorithm, rng = make(observation=FRAME, **options), np.random.default_rng(1)
-    done = rng.random((12, B)) < 0.3
-    sample = random_sample(observation=FRAME, steps=12, done=done)
-    state, acted = algorithm.policy.initial_state(B), []
-    for t in range(12):
-        prev_action, env = tf.nest.map_structure(lambda x, t=t: x[t], (sample.prev_action, sample.env))
-        output, state = algorithm.policy.act(prev_action, env, state, tf.range(B))
-        acted.append(output.info["policy_parameters"])
+    env = random_sample(observation=FRAME, steps=12, done=rng.random((12, B)) < 0.3).env
+    before = tf.constant(BOX.zeros(B)), algorithm.policy.initial_state(B)
+    sample, _ = play(algorithm.policy.act, env, *before)
+    acted = sample.agent.info["policy_parameters"]
     assert algorithm.unroll.stored_steps == 5
     for start in range(8):
         part = tf.nest.map_structure(lambda x, s=start: x[s : s + 5], sample[:3])
@@ -214,28 +212,6 @@ def test_priorities_are_errors_if_they_are_used():
     np.testing.assert_array_equal(found.priority.numpy() == 0, TRUNCATED[0])
     mean = found.priority.numpy()[~TRUNCATED[0]].mean()
     np.testing.assert_allclose(mean, found.metrics["td_error"], rtol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("action", "options", "sentence"),
-    [
-        (
-            ArraySpec((2,), "int32", (0, 0), (1, 2)),
-            {},
-            r"SAC needs continuous actions or one discrete action, but the environment's is int32\[2\].*; "
-            r"choose another --agent\.",
-        ),
-        (BOX, {"num_eval_envs": B}, "--num_eval_envs=6 leaves none of the 6 environments to train on"),
-        (
-            ArraySpec((1,), "float32", (1.0,), (1.0,)),
-            {},
-            "A Box action needs a component whose lowest value is below its highest",
-        ),
-    ],
-)
-def test_what_does_not_fit_is_refused_in_a_sentence(action, options, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        make(action, **options)
 
 
 N = 4000

@@ -62,9 +62,3 @@ def test_both_networks_see_observations_by_the_same_statistics(agent):
     assert len(online) == 3 and equal(online, target)
     assert float(target[0]) == algorithm.unroll.stored_steps * agent.B
     assert equal(weights, [v for network in networks for v in network.trainable_variables])
-
-
-@pytest.mark.parametrize("agent", [dqn, r2d2])
-def test_some_environment_must_train(agent):
-    with pytest.raises(ValueError, match="--num_eval_envs=4 leaves none of the 4 environments"):
-        agent.make(num_envs=4, num_eval_envs=4)

@@ -114,29 +114,23 @@ def test_an_agent_takes_what_training_takes(space, observation, container, monke
             np.testing.assert_array_equal(array, wanted)
 
 
-# Input of an agent, or of one for two environments, and words of the sentence.
+# Input of an agent, the number of its environments if there are several, and words of the sentence.
 REFUSED = {
-    "another shape": (BOX, np.zeros(4), r"act\(\) got float64\[4\] for the observation, but"),
-    "NaN": (BOX, [1, np.nan, 2], r"act\(\) got nan for the observation at \[1\]"),
-    "text": (BOX, "go left", r"act\(\) got <U7\[\] for the observation"),
-    "nothing": (BOX, None, r"act\(\) got object\[\] for the observation"),
-    "2 as a bool": (BITS, [1, 2, 0], r"act\(\) got int64\[3\] for the observation, but"),
-    "a missing entry": (NEST, {"b": np.ones(3)}, r"act\(\) got no array for the observation 'a/0'"),
-}
-REFUSED_IN_BATCH = {
-    "three": (BOX, np.zeros((3, 3), np.float32), "of 2 environments"),
-    "none": (BOX, np.float32(1), "of 2 environments"),
+    "another shape": (BOX, np.zeros(4), None, r"float64\[4\] for the observation, but"),
+    "NaN": (BOX, [1, np.nan, 2], None, r"nan for the observation at \[1\]"),
+    "text": (BOX, "go left", None, r"<U7\[\] for the observation"),
+    "nothing": (BOX, None, None, r"object\[\] for the observation"),
+    "2 as a bool": (BITS, [1, 2, 0], None, r"int64\[3\] for the observation, but"),
+    "a missing entry": (NEST, {"b": np.ones(3)}, None, "no array for the observation 'a/0'"),
+    "three of two": (BOX, np.zeros((3, 3), np.float32), 2, ".* of 2 environments"),
+    "none of two": (BOX, np.float32(1), 2, ".* of 2 environments"),
 }
 
 
-@pytest.mark.parametrize(
-    ("space", "observation", "words", "num_envs"),
-    [(*case, None) for case in REFUSED.values()] + [(*case, 2) for case in REFUSED_IN_BATCH.values()],
-    ids=[*REFUSED, *REFUSED_IN_BATCH],
-)
-def test_what_does_not_fit_gets_one_sentence(space, observation, words, num_envs):
+@pytest.mark.parametrize(("space", "observation", "num_envs", "words"), REFUSED.values(), ids=REFUSED)
+def test_what_does_not_fit_gets_one_sentence(space, observation, num_envs, words):
     agent = Agent(Scripted(), Returns(space, None), EnvironmentConfig(), 0, num_envs)
-    with pytest.raises(ValueError, match=words) as error:
+    with pytest.raises(ValueError, match=rf"act\(\) got {words}") as error:
         agent.act(observation)
     assert str(error.value).isprintable() and str(error.value).endswith(".")
 

@@ -8,7 +8,6 @@ import pytest
 
 from seed_rl.commands import doctor
 from seed_rl.flags.definitions import option_names
-from seed_rl.flags.errors import UsageError
 from seed_rl.launch.plan import LocalConfig
 from seed_rl.metrics.bottlenecks import findings, table
 from seed_rl.runs import lock
@@ -197,19 +196,3 @@ def test_live_reports_on_each_period_and_ends_with_the_run(run, reported, monkey
     # Of no period, one and two: too few. Then of 3 to 6; the last once more when training ends.
     assert ["in the last 3 periods" in line for line in heads] == [False] * 3 + [True] * 5
     assert last == "No learner trains in this directory now."
-
-
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (["{}"], "contains no run.json, so it is not a run directory"),
-        (["{}/nowhere"], "is not a directory"),
-        ([], "No run is given"),
-        (["{}", "{}"], "is one too many"),
-        (["{}", "--life"], "--life"),
-    ],
-)
-def test_what_is_no_run_is_refused(tmp_path, args, words):
-    with pytest.raises(UsageError, match=words) as caught:
-        doctor.main(["doctor", *(arg.format(tmp_path) for arg in args)])
-    assert "\n" not in str(caught.value)

@@ -1,10 +1,9 @@
-import io
 import json
 
 import numpy as np
 import pytest
 
-from seed_rl.metrics.curves import can_draw, curve, drawn_curve, final_return, read_periods
+from seed_rl.metrics.curves import curve, drawn_curve, final_return, read_periods
 
 
 def write(logdir, *lines):
@@ -68,17 +67,20 @@ def returns(count, name="mean_return"):
     return [period(50 * (i + 1), **{name: float(i)}) for i in range(count)]
 
 
-@pytest.mark.parametrize(("count", "expected"), [(1, 0.0), (9, 8.0), (19, 18.0), (20, 18.5), (30, 28.0)])
-def test_the_final_return_is_of_the_last_tenth_of_the_periods(count, expected):
-    assert final_return(returns(count)) == expected
+EVALUATED = [{**p, "mean_return": 100.0} for p in returns(20, "mean_evaluation_return")]
 
 
-def test_evaluation_counts_more_and_periods_without_episodes_do_not():
-    evaluated = returns(20, "mean_evaluation_return")
-    mixed = [{**p, "mean_return": 100.0} for p in evaluated]
-    assert final_return(mixed) == 18.5
-    assert final_return([*returns(20), period(1001)]) == 18.5
-    assert final_return([period(1000)]) is None
+@pytest.mark.parametrize(
+    ("periods", "expected"),
+    [
+        *((returns(n), final) for n, final in ((1, 0.0), (9, 8.0), (19, 18.0), (20, 18.5), (30, 28.0))),
+        (EVALUATED, 18.5),  # Evaluation counts more.
+        ([*returns(20), period(1001)], 18.5),  # Periods without episodes do not count.
+        ([period(1000)], None),
+    ],
+)
+def test_the_final_return_is_of_the_last_tenth_of_the_periods(periods, expected):
+    assert final_return(periods) == expected
 
 
 @pytest.mark.parametrize(
@@ -98,8 +100,3 @@ def test_evaluation_counts_more_and_periods_without_episodes_do_not():
 )
 def test_a_curve_is_drawn_from_its_first_point_to_its_last(points, width, drawn):
     assert drawn_curve(points, width) == drawn
-
-
-@pytest.mark.parametrize(("encoding", "can"), [("utf-8", True), ("ascii", False), ("latin-1", False)])
-def test_blocks_are_drawn_where_the_encoding_has_them(encoding, can):
-    assert can_draw(io.TextIOWrapper(io.BytesIO(), encoding=encoding)) == can

@@ -25,11 +25,6 @@ def sentences(periods, action=FOUR_ACTIONS, every=10_000, flags=VTRACE):
     ]
 
 
-def test_a_run_that_learns_is_not_warned_about():
-    rising = [{**GOOD, "mean_return": float(value)} for value in range(100)]
-    assert sentences(rising) == []
-
-
 @pytest.mark.parametrize(
     ("agent", "metrics", "sign", "advice"),
     [
@@ -51,39 +46,38 @@ def test_a_lasting_sign_is_said_once_with_a_flag_of_the_agent_that_helps(agent, 
     assert sign in said and advice in said
 
 
-def test_a_sign_must_last_for_a_share_of_the_run_and_for_some_reports():
-    bad = {**GOOD, "kl_old_new": 0.45}
-    assert sentences([GOOD, bad] * 50) == []
-    assert sentences([bad] * 50, every=100) == []  # 5,000 of a million frames.
-    assert sentences([bad] * 3, every=100_000) == []
+def returns(values, name="mean_return", **metrics):
+    return [{**metrics, name: value} for value in values]
 
 
-def test_a_return_far_below_its_best_for_long_is_said_once():
-    """Returns as of Breakout under settings that were made for Pong."""
-    rising = [{**GOOD, "mean_return": 1.0 + number} for number in range(11)]
-    fallen = [{**GOOD, "mean_return": 4.4}] * 20
-    assert sentences(rising + fallen[:3]) == []
-    said = sentences(rising + fallen)
-    assert len(said) == 1
-    assert "4.40" in said[0] and "11.00" in said[0] and "--checkpoint=best" in said[0]
+BAD = {**GOOD, "kl_old_new": 0.45}
+# As of Breakout under settings that were made for Pong.
+RISING, FALLEN = returns([1.0 + n for n in range(11)], **GOOD), returns([4.4] * 20, **GOOD)
+NOISE = returns([-20.5 + 0.3 * math.sin(n) for n in range(100)] + [-20.9] * 20, **GOOD)
+EVALUATED = returns([float(n) for n in range(11)], "mean_evaluation_return", mean_return=0.0)
+IN_TRAINING = returns([10.0] * 20)
+# Periods, the frames and the action space if not the usual ones, and words of the one warning.
+LASTING = {
+    "a run that learns": (returns([float(n) for n in range(100)], **GOOD), {}, ()),
+    "every other period": ([GOOD, BAD] * 50, {}, ()),
+    "5,000 of a million frames": ([BAD] * 50, {"every": 100}, ()),
+    "three periods": ([BAD] * 3, {"every": 100_000}, ()),
+    "a return that falls for a while": (RISING + FALLEN[:3], {}, ()),
+    "a return that falls": (RISING + FALLEN, {}, ("4.40", "11.00", "--checkpoint=best")),
+    "a return that never rose": (NOISE, {}, ()),
+    "evaluation": (EVALUATED + [{**IN_TRAINING[0], "mean_evaluation_return": 1.0}] * 20, {}, ("1.00",)),
+    "no other evaluation yet": ([*EVALUATED, {"mean_evaluation_return": 1.0}, *IN_TRAINING], {}, ("1.00",)),
+    "a return that is not evaluation's": (EVALUATED + returns([1.0] * 20), {}, ()),
+    "old updates only": ([{"policy_lag_first_updates": 5_000.0}] * 50, {}, ()),
+    "negative entropy": ([{**GOOD, "entropy": -3.0}] * 50, {"action": CONTINUOUS}, ()),
+}
 
 
-def test_the_return_in_evaluation_counts_where_there_is_one():
-    rising = [{"mean_return": 0.0, "mean_evaluation_return": float(number)} for number in range(11)]
-    assert len(sentences([*rising, *[{"mean_return": 10.0, "mean_evaluation_return": 1.0}] * 20])) == 1
-    # Until there is another one.
-    assert len(sentences([*rising, {"mean_evaluation_return": 1.0}, *[{"mean_return": 10.0}] * 20])) == 1
-    assert sentences([*rising, *[{"mean_return": 1.0}] * 20]) == []
-
-
-def test_a_return_that_never_rose_is_noise():
-    wobbling = [{**GOOD, "mean_return": -20.5 + 0.3 * math.sin(number)} for number in range(100)]
-    assert sentences([*wobbling, *[{**GOOD, "mean_return": -20.9}] * 20]) == []
-
-
-def test_metrics_of_other_agents_are_judged_only_where_they_have_them():
-    assert sentences([{"policy_lag_first_updates": 5_000.0}] * 50) == []
-    assert sentences([{**GOOD, "entropy": -3.0}] * 50, CONTINUOUS) == []
+@pytest.mark.parametrize(("periods", "options", "words"), LASTING.values(), ids=LASTING)
+def test_a_sign_that_lasts_is_said_once(periods, options, words):
+    said = sentences(periods, **options)
+    assert len(said) == bool(words)
+    assert all(word in said[0] for word in words)
 
 
 def entropies(*values):

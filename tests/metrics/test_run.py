@@ -3,7 +3,6 @@ import json
 import numpy as np
 import pytest
 
-from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.metrics.episodes import FAILURES
 from seed_rl.metrics.run import RunMetrics
 from seed_rl.wire.generated import inference_pb2 as pb
@@ -24,27 +23,19 @@ def episode(number, agent_steps=10, env=0, **own):
     return pb.Episode(env=env, episode_return=number, agent_steps=agent_steps, figures=own)
 
 
-def test_means_are_over_the_last_hundred_episodes():
-    found = metrics()
-    found.on_episodes(episode(1000, 1000) for _ in range(50))
-    found.on_episodes(episode(n, 2 * n) for n in range(100))
-    taken = found.take(0, 0)
-    assert taken["mean_return"] == pytest.approx(49.5)
-    assert taken["mean_episode_agent_steps"] == pytest.approx(99)
-    assert taken["episodes"] == 150
-    assert found.take(0, 0)["mean_return"] == pytest.approx(49.5)  # The window outlives the period.
-
-
-@pytest.mark.parametrize("window", [LearnerConfig().evaluation_window, 200])
-def test_evaluation_is_reported_separately_and_over_its_window(window):
-    found = metrics(evaluation_window=window)
-    found.on_episodes([episode(1, env=1), episode(3, env=0)])
-    assert "mean_evaluation_return" not in found.take(0, 0)
-    found.on_episodes([episode(1000, env=3)])
-    found.on_episodes(episode(n, env=2 + n % 2) for n in range(window))
-    taken = found.take(0, 0)
-    assert taken["mean_evaluation_return"] == pytest.approx((window - 1) / 2)
-    assert (taken["mean_return"], taken["episodes"]) == (2, 2)
+def test_means_are_over_the_last_episodes_of_training_and_of_evaluation_also_in_a_resumed_run():
+    run = metrics(evaluation_window=2)
+    run.on_episodes(episode(1000, 1000, wins=100) for _ in range(50))
+    run.on_episodes(episode(n, 2 * n, env=n % 2, is_success=n % 2) for n in range(100))
+    assert "mean_evaluation_return" not in run.take(0, 0)
+    run.on_episodes(episode(n, env=2 + n % 2, is_success=n > 1) for n in (7, 1, 2))
+    means = {"mean_return": 49.5, "mean_episode_agent_steps": 99, "mean_evaluation_return": 1.5}
+    means |= {"episode/is_success": 0.5, "evaluation_episode/is_success": 0.5}
+    assert run.take(0, 0)["episodes"] == 150
+    resumed = metrics(evaluation_window=2, recent=saved(run))
+    assert json.dumps(resumed.recent) == json.dumps(run.recent)
+    for taken in (run.take(0, 0), resumed.take(0, 0)):  # The windows outlive the period.
+        assert {name: taken[name] for name in taken if "mean_" in name or "/" in name} == means
 
 
 # Returns of evaluation episodes in each period, and the mean that the period reports.
@@ -87,30 +78,6 @@ def test_a_resumed_run_goes_on_counting_and_its_speed_is_of_the_period(monkeypat
     assert [taken[name] for name in names] == [1_001_000, 250_250, 7, 21, 3610.0, 100.0]
     now[0] += 5
     assert found.take(750, 0)["frames_per_second"] == pytest.approx(400.0)
-
-
-def test_a_resumed_run_keeps_the_recent_episodes():
-    before = metrics(num_training_envs=2)
-    before.on_episodes([episode(i, env=i % 3) for i in range(9)])
-    after = metrics(num_training_envs=2, recent=saved(before))
-    assert json.dumps(after.recent) == json.dumps(before.recent)
-    got, want = after.take(0, 0), before.take(0, 0)
-    for name in ("mean_return", "mean_evaluation_return", "mean_episode_agent_steps"):
-        assert got[name] == want[name]
-
-
-def test_the_environments_own_metrics_are_means_over_the_same_windows():
-    run = metrics(num_training_envs=2, evaluation_window=2)
-    run.on_episodes(episode(0, is_success=0, wins=100) for _ in range(50))
-    run.on_episodes(episode(0, is_success=n % 2) for n in range(100))
-    run.on_episodes(episode(0, env=2, is_success=n) for n in (0, 1, 1))
-    taken = run.take(0, 0)
-    assert {name: value for name, value in taken.items() if "/" in name} == {
-        "episode/is_success": 0.5,
-        "evaluation_episode/is_success": 1.0,
-    }
-    resumed = metrics(evaluation_window=2, recent=saved(run)).take(0, 0)
-    assert resumed["episode/is_success"] == 0.5 and resumed["evaluation_episode/is_success"] == 1.0
 
 
 def test_a_hostile_actor_fills_neither_memory_nor_the_log(capsys):

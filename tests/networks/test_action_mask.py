@@ -9,11 +9,11 @@ from seed_rl.networks.action_mask import FORBIDDEN, ActionMask, without_mask
 from seed_rl.networks.actor_critic import ActorCritic, PolicyNetwork
 from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.networks.q_network import Head, QNetwork
-from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
+from seed_rl.types import ArraySpec, EnvironmentSpec
+from tests.algorithms.q_learning import VECTOR, random_env
 
 T, B, A = 4, 50, 11
 ACTION = ArraySpec((), "int32", (0,), (A - 1,))
-VECTOR = ArraySpec((3,), "float32")
 PACKED = {"action_mask": ArraySpec.packed((A,)), "observation": VECTOR}
 SPEC = EnvironmentSpec(PACKED, ACTION)
 
@@ -25,14 +25,10 @@ def random_masks(*leading, seed=0):
     return masks
 
 
-def random_env(masks):
-    rng, shape = np.random.default_rng(1), masks.shape[:-1]
-    observation = {
-        "action_mask": np.packbits(masks, -1),
-        "observation": rng.normal(size=(*shape, 3)).astype(np.float32),
-    }
-    arrays = EnvOutput(np.zeros(shape, np.float32), np.zeros(shape, bool), np.zeros(shape, bool), observation)
-    return tf.nest.map_structure(tf.constant, arrays)
+def steps_with(masks):
+    env = random_env(np.random.default_rng(1), masks.shape[:-1], VECTOR)
+    observation = {"action_mask": np.packbits(masks, -1), "observation": env.observation}
+    return tf.nest.map_structure(tf.constant, env._replace(observation=observation))
 
 
 @pytest.mark.parametrize("dtype", ["packed", "bool", "int8", "float32"])
@@ -92,6 +88,6 @@ def outputs_of(name, env):
 @pytest.mark.parametrize("name", ["actor-critic", "policy", "q"])
 def test_networks_mask_each_step_and_see_no_mask(name):
     masks = random_masks(T, B)
-    found, everything = (outputs_of(name, random_env(x)) for x in (masks, np.ones_like(masks)))
+    found, everything = (outputs_of(name, steps_with(x)) for x in (masks, np.ones_like(masks)))
     assert np.abs(everything).max() < 1e4
     np.testing.assert_array_equal(found, np.where(masks, everything, np.float32(FORBIDDEN)))

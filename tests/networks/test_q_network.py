@@ -6,10 +6,11 @@ import tensorflow as tf
 from seed_rl.devices.placement import computing_in
 from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.networks.q_network import NUM_COSINES, Head, QNetwork
-from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
+from seed_rl.types import EnvironmentSpec
+from tests.algorithms.q_learning import ACTION, VECTOR, A, random_env
 
-N, A, M = 5, 4, 3
-SPEC = EnvironmentSpec(ArraySpec((6,), "float32"), ArraySpec((), "int32", (0,), (A - 1,)))
+N, M = 5, 3
+SPEC = EnvironmentSpec(VECTOR, ACTION)
 
 
 def network(head, **options):
@@ -17,19 +18,14 @@ def network(head, **options):
     return QNetwork(NetworkConfig(**{"lstm_size": 0, "mlp_sizes": "8"} | options), SPEC, A, head)
 
 
-def random_step(seed=0):
-    rng = np.random.default_rng(seed)
-    env = EnvOutput(
-        rng.normal(size=N).astype(np.float32),
-        rng.random(N) < 0.3,
-        np.zeros(N, bool),
-        rng.normal(size=(N, 6)).astype(np.float32),
-    )
-    return tf.nest.map_structure(tf.constant, (rng.integers(0, A, N).astype(np.int32), env))
+def random_step():
+    rng = np.random.default_rng(0)
+    env = tf.nest.map_structure(lambda x: tf.constant(x[0]), random_env(rng, (1, N), VECTOR))
+    return tf.constant(rng.integers(0, A, N), tf.int32), env
 
 
-def fractions(seed=0):
-    return tf.constant(np.random.default_rng(seed).random((N, M)), tf.float32)
+def fractions():
+    return tf.constant(np.random.default_rng(0).random((N, M)), tf.float32)
 
 
 def slow_stream(hidden, last, features):
@@ -71,18 +67,6 @@ def test_quantiles_against_numpy(dueling):
             expected[n, :, m] = outputs
     np.testing.assert_allclose(found, expected, atol=1e-4)
     assert np.abs(found[..., 0] - found[..., 1]).max() > 0.01
-
-
-def test_an_unroll_equals_single_steps():
-    net = network(Head(units=16, dueling=True), lstm_size=8)
-    steps = [random_step(seed) for seed in range(3)]
-    state = net.trunk.initial_state(N)
-    whole, last = net.unroll(*tf.nest.map_structure(lambda *x: tf.stack(x), *steps), state)
-    assert whole.shape == (3, N, A)
-    for values, step in zip(whole, steps, strict=True):
-        features, state = net.features(*step, state)
-        np.testing.assert_allclose(values, net.outputs(features)[..., 0], atol=1e-5)
-    tf.nest.map_structure(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-5), last, state)
 
 
 HEADS = {

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.networks.stacking import FrameStack, unpack
+from seed_rl.networks.stacking import FrameStack
 from seed_rl.types import ArraySpec
 
 T, B = 11, 3
@@ -55,16 +55,3 @@ def test_goes_on_across_unrolls(lengths):
         parts.append(part)
         start += length
     np.testing.assert_array_equal(np.concatenate(parts), reference(frames, done, 4))
-
-
-@pytest.mark.parametrize("shape", [(2,), (8,), (3, 3), (5, 4, 3)])
-@pytest.mark.parametrize("leading", [(), (6,), (2, 3)])
-def test_the_inverse_of_numpy(shape, leading):
-    bits = np.random.default_rng(0).integers(0, 2, (*leading, *shape), np.uint8)
-    packed = np.packbits(bits.reshape(*leading, -1), axis=-1)
-    spec = ArraySpec.packed(shape)
-    assert packed.shape == (*leading, *spec.shape)
-    unpacked = unpack(tf.constant(packed), spec)
-    assert unpacked.dtype == tf.uint8
-    np.testing.assert_array_equal(unpacked, bits)
-    assert unpack(unpacked, ArraySpec(shape, "uint8")) is unpacked

@@ -1,4 +1,4 @@
-"""The trunk's state and extra inputs; tests/networks/test_actor_critic.py runs it over time."""
+"""The trunk's state, its extra inputs, and what passes the end of an episode."""
 
 import keras
 import numpy as np
@@ -47,6 +47,24 @@ def test_the_last_action_is_scaled_by_bounds_that_are_far_out():
 
 
 T, B, D, H = 7, 3, 5, 4
+
+
+def test_nothing_passes_an_episode_end():
+    """An episode starts at the fourth step; the action and reward that led there are of the one before."""
+    rng, net = np.random.default_rng(0), trunk(DICT, frame_stack=4)
+    done = np.arange(T)[:, None] == np.array([3, 3, 3])
+    image, v, other = rng.integers(0, 256, (T, B, 36, 36)), rng.normal(size=(T, B, 5)), np.arange(T) < 3
+    reward, action = rng.normal(size=(T, B)), rng.integers(0, 4, (T, B))
+    found = []
+    for add in (0, 1):
+        pixels, vector = (image + add * 99 * other[:, None, None, None]) % 256, v + add * other[:, None, None]
+        led = add * (np.arange(T) <= 3)[:, None]
+        observation = {"image": tf.constant(pixels, tf.uint8), "v": tf.constant(vector, tf.float32)}
+        env = EnvOutput(tf.constant(reward + led, tf.float32), tf.constant(done), None, observation)
+        found.append(net.unroll(tf.constant((action + led) % 4, tf.int32), env, net.initial_state(B))[0])
+    # Matrix products of other shapes round differently.
+    np.testing.assert_allclose(found[0][3:], found[1][3:], rtol=1e-5, atol=1e-5)
+    assert np.abs(found[0][:3] - found[1][:3]).max() > 1e-6
 
 
 def random_inputs(seed=0):

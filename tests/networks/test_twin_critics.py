@@ -5,13 +5,13 @@ import tensorflow as tf
 
 from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.networks.twin_critics import TwinCritics, TwinDense
-from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
+from seed_rl.types import ArraySpec, EnvironmentSpec
+from tests.algorithms.q_learning import VECTOR, random_env
 
 T, B = 2, 3
 BOX = ArraySpec((2,), "float32", (-2.0, 1.0), (2.0, 5.0))
 UNBOUNDED = ArraySpec((2,), "float32")
 DISCRETE = ArraySpec((), "int32", (0,), (3,))
-VECTOR = ArraySpec((6,), "float32")
 
 
 def critics(action):
@@ -21,11 +21,9 @@ def critics(action):
 
 
 def random_steps(action):
-    rng, zeros = np.random.default_rng(0), np.zeros((T, B), bool)
-    vectors = rng.normal(size=(T, B, *VECTOR.shape)).astype(np.float32)
+    rng = np.random.default_rng(0)
     actions = rng.uniform(1, 2, (T, B, *action.shape)).astype(action.dtype)
-    env = EnvOutput(zeros.astype(np.float32), rng.random((T, B)) < 0.3, zeros, vectors)
-    return tf.nest.map_structure(tf.constant, (actions, env))
+    return tf.nest.map_structure(tf.constant, (actions, random_env(rng, (T, B), VECTOR)))
 
 
 def mlp(net, twin, inputs):

@@ -1,16 +1,13 @@
-"""The commands that plot runs and print tables of them: files, messages and refusals."""
+"""The commands that plot runs and report on them: files, messages and refusals."""
 
 import csv
 import io
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from seed_rl.commands import plot, report
+from seed_rl.commands import doctor, plot, report
 from seed_rl.flags.errors import UsageError
 from seed_rl.metrics.curves import curve, final_value, read_periods
 from seed_rl.plotting.groups import gather
@@ -30,6 +27,7 @@ def runs(tmp_path_factory):
     write_run(path / "ppo", agent="ppo", frames=2_000_000, seconds=1000.0, periods=20)
     write_run(path / "other" / "catch", environment="catch", game=None, periods=20)
     write_run(path / "other" / "aborted", metrics=False)
+    (path / "empty").mkdir()
     return path
 
 
@@ -45,6 +43,9 @@ REFUSED = [
     (plot, ["{runs}/v1", "--output={runs}/new"], "must end in one of: .png, .svg, .pdf"),
     (plot, ["{runs}/v1", "--output={runs}/v1/run.json/new.png"], "cannot be written"),
     (plot, ["{runs}/nothing", "--output={new}"], "is not a directory"),
+    (plot, ["{runs}/v1/run.json"], "is not a directory"),
+    (plot, ["{runs}/empty"], "contains no run.json, and neither does"),
+    (plot, ["{runs}/" + 300 * "x"], "cannot be read (File name too long)"),
     (plot, ["{runs}/v1", "--style=bars"], "choose one of: curves, best, aggregate, sorted"),
     (plot, ["{runs}/v1", "--style=aggregate", "--metric=entropy"], "--metric=entropy cannot be normalized"),
     (plot, ["{runs}/v1", "--output={new}", "--smooth=3"], "Unknown flag --smooth"),
@@ -55,6 +56,11 @@ REFUSED = [
     (report, ["{runs}/ppo", "--table=3"], "choose one of: 1, 2, 10"),
     (report, ["{runs}/other/aborted", "--table=1"], "aborted"),
     (report, ["{runs}/ppo", "--label=A,B"], "does not fit"),
+    (doctor, [], "No run is given"),
+    (doctor, ["{runs}"], "contains no run.json, so it is not a run directory"),
+    (doctor, ["{runs}/nothing"], "is not a directory"),
+    (doctor, ["{runs}/v1", "{runs}/v2"], "is one too many"),
+    (doctor, ["{runs}/v1", "--life"], "--life"),
 ]
 
 
@@ -117,17 +123,6 @@ def test_a_missing_package_is_named_with_its_extra(runs, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"\[plot\]'"):
         main(plot, runs / "v1")
-
-
-def test_drawing_leaves_tensorflow_out(runs, tmp_path):
-    code = (
-        "import sys; from seed_rl.commands.plot import main; main(sys.argv)\n"
-        "sys.exit('tensorflow' in sys.modules or 'keras' in sys.modules)"
-    )
-    command = [sys.executable, "-c", code, str(runs / "v1"), f"--output={tmp_path / 'new.png'}"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=env, timeout=120, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr or "seed_rl.plot imports TensorFlow"
 
 
 def test_a_row_per_group_has_means_over_its_seeds_and_none_for_what_is_not_known(runs):

@@ -92,14 +92,6 @@ def test_seeds_are_drawn_to_their_ends_and_their_mean_with_a_band(runs):
     assert "95%" not in legend(two)[1]
 
 
-def test_seeds_that_have_no_frames_in_common_have_no_mean(tmp_path):
-    short = write_run(tmp_path / "short", seed=1, frames=1000, periods=4)
-    late = write_run(tmp_path / "late", seed=2, frames=1_000_000, periods=4)
-    left, _ = drawn(short, late).axes
-    assert len(lines(left)) == 1 and seeds(left) == []
-    assert [len(line.get_xdata()) for line in left.get_lines() if line.get_label()[0] != "_"] == [3, 3]
-
-
 @pytest.mark.parametrize(
     ("environment", "game", "options", "expected"),
     [
@@ -118,12 +110,6 @@ def test_known_scores_are_lines_with_names(tmp_path, environment, game, options,
     panels = drawn(run, **options).axes
     assert [references(panel) for panel in panels] == [expected] * len(panels)
     assert [text.get_text().partition("\n")[0] for text in panels[-1].texts] == list(expected)
-
-
-def test_labels_of_the_user(runs):
-    paths = runs / "Pong" / "v1", runs / "Pong" / "r"
-    assert legend(drawn(*paths, label="Ours,Theirs"))[0] == ["Ours", "Theirs"]
-    assert drawn(paths[0], label="Ours").get_suptitle() == "Pong: Ours"
 
 
 def test_of_many_groups_the_highest_are_named(sweep):
@@ -194,7 +180,6 @@ def test_medians_in_print_are_drawn_for_all_57_games_only(runs):
         (["catch"], {"style": "aggregate"}, "no published human and random scores for catch"),
         (["Pong", "Breakout/v1"], {"style": "aggregate"}, r"R2D2 has no run of Breakout.*cannot be compared"),
         (["Pong", "Breakout"], {"style": "best"}, "No method has runs of several combinations of settings"),
-        (["Pong/v1", "Pong/r"], {"label": "Ours"}, "--label=Ours does not fit"),
     ],
 )
 def test_what_a_style_cannot_draw_is_one_sentence(runs, tmp_path, names, options, words):
