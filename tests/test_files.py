@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from seed_rl.files import append_line, parse_json, replacing, set_aside, write_atomically
+from seed_rl.files import append_line, parse_json, read_mapping, replacing, set_aside, write_atomically
 
 
 def names(directory):
@@ -72,3 +72,41 @@ def test_what_is_set_aside_replaces_nothing(tmp_path):
 def test_what_is_not_json_is_a_value_error(text):
     with pytest.raises(ValueError):
         parse_json(text)
+
+
+# YAML that somebody may have written by mistake, or to do harm: it breaks programs that trust it.
+ODD = {
+    "missing": (None, "cannot be read (No such file"),
+    "open": ("a: [1\nb: 2", "is not valid YAML (line 2: "),
+    "binary": (b"\xff\xfe\xfa", "is not valid YAML (it is not a text file)"),
+    "list": ("- a\n- b\n", "is not a YAML mapping"),
+    "nothing": ("", "is not a YAML mapping"),
+    "deep list": ("[" * 3000, "too deeply"),
+    "deep mapping": ("{a: " * 3000, "too deeply"),
+    "deep blocks": ("".join(f"{' ' * n}a:\n" for n in range(600)), "too deeply"),
+    "billion laughs": (
+        "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40)),
+        "too many",
+    ),
+    "endless": ("&a [*a]", "too deeply"),
+    "endless mapping": ("environment: &a {a: *a}\n", "too deeply"),
+    "huge number": (f"environment: {10**400}\n", ""),
+    "no date": ("environment: 2020-13-45\n", ""),
+    "no number": ("environment: !!int x\n", ""),
+    "no time": ("environment: !!timestamp x\n", ""),
+    "code": ("environment: !!python/object/apply:os.system [true]\n", ""),
+    "key": ("? [a]\n: b\n", ""),
+    "control": ('environment: "\x01"\n', ""),
+    "zeros": ("\0" * 100, ""),
+    "tab": ("a:\n\t- b\n", ""),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_a_mapping_that_cannot_be_read_is_one_sentence(tmp_path, odd):
+    (content, words), path = ODD[odd], tmp_path / "job.yaml"
+    if content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ValueError, match=rf"^--config={path} ") as caught:
+        read_mapping("config", path)
+    assert words in str(caught.value) and len(str(caught.value)) < 500 and "\n" not in str(caught.value)

@@ -58,27 +58,22 @@ assert "matplotlib" in sys.modules
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+BROKEN, OTHER = "theirs_broken:THING", "theirs_found:OTHER"
+
+
 @pytest.mark.parametrize(
-    ("name", "location", "words"),
+    ("name", "location", "shown", "reason"),
     [
-        ("mine", "nowhere:THING", "mine (nowhere:THING) cannot be loaded: No module named 'nowhere'."),
-        ("nowhere:THING", "nowhere:THING", "nowhere:THING cannot be loaded: No module named 'nowhere'."),
-        (
-            "mine",
-            "theirs_broken:THING",
-            "mine (theirs_broken:THING) cannot be loaded: No module named 'a_module_that_nobody_has'.",
-        ),
-        (
-            "mine",
-            "theirs_found:OTHER",
-            "mine (theirs_found:OTHER) cannot be loaded: module 'theirs_found' has no attribute 'OTHER'.",
-        ),
+        ("mine", "nowhere:THING", "mine (nowhere:THING)", "No module named 'nowhere'"),
+        ("nowhere:THING", "nowhere:THING", "nowhere:THING", "No module named 'nowhere'"),
+        ("mine", BROKEN, f"mine ({BROKEN})", "No module named 'a_module_that_nobody_has'"),
+        ("mine", OTHER, f"mine ({OTHER})", "module 'theirs_found' has no attribute 'OTHER'"),
     ],
 )
-def test_the_sentence_names_the_flag_its_value_and_the_reason(theirs, name, location, words):
+def test_the_sentence_names_the_flag_its_value_and_the_reason(theirs, name, location, shown, reason):
     with pytest.raises(ValueError) as caught:
         loading.load_named("thing", name, location)
-    assert str(caught.value) == f"--thing={words}"
+    assert str(caught.value) == f"--thing={shown} cannot be loaded: {reason}."
 
 
 def test_an_error_of_the_module_itself_is_its_own(theirs):

@@ -36,14 +36,10 @@ class Car(Options):
             raise ValueError("--power is too low for so many --seats.")
 
 
-def test_options_reach_the_part_that_they_belong_to():
+def test_options_reach_the_part_that_they_belong_to_and_names_and_defaults_are_flat():
     car = Car.of(seats=2, power=75, volume=1.0)
     assert car == Car(Engine(75), Radio(1.0), 2)
-    assert Car.of() == Car()
-    assert Car.of(**car.to_dict()) == car
-
-
-def test_names_and_defaults_are_flat():
+    assert Car.of(**car.to_dict()) == car and Car.of() == Car()
     assert Car.defaults() == {"power": 100, "fuel": None, "volume": 0.5, "seats": 4}
     assert Car.of(fuel="wood").to_dict() == {"power": 100, "fuel": "wood", "volume": 0.5, "seats": 4}
     leaves = {leaf.name: leaf for leaf in Car.leaves()}

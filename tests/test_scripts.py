@@ -32,15 +32,13 @@ def clone(tmp_path):
 
 def run(clone, script, *args, pip=0, python=None):
     """(exit code, standard error, the calls of Python since the last run)."""
-    log = clone.parent / "calls"
+    log, fake = clone.parent / "calls", clone.parent / "fake python"
     log.write_text("")
-    fake = clone.parent / "fake python"
     fake.write_text(FAKE_PYTHON.format(log=log, pip=pip))
     fake.chmod(0o755)
     env = {**os.environ, "PYTHON": python or str(fake)}
-    done = subprocess.run(
-        [str(clone / script), *args], env=env, cwd="/", timeout=60, capture_output=True, text=True
-    )
+    command = [str(clone / script), *args]
+    done = subprocess.run(command, env=env, cwd="/", timeout=60, capture_output=True, text=True)
     return done.returncode, done.stderr, log.read_text().splitlines()
 
 
@@ -48,24 +46,16 @@ def installs(calls):
     return [call for call in calls if call.startswith("-m pip install")]
 
 
-def test_the_first_run_installs_and_starts_with_the_arguments(clone):
+def test_the_first_run_installs_and_the_next_one_nothing_until_pyproject_toml_changes(clone):
     code, _, calls = run(clone, "run_local.sh", "catch", "vtrace", "--logdir=a b")
     assert code == 0
     assert len(installs(calls)) == 1 and installs(calls)[0].endswith(f"-e {clone}[learner,atari,plot]")
     assert calls[-1] == "-m seed_rl train catch vtrace --logdir=a b"
-
-
-def test_minatar_is_installed_where_it_is_played(clone):
-    calls = run(clone, "run_local.sh", "minatar", "rainbow")[2]
-    assert installs(calls)[0].endswith("[learner,atari,plot,minatar]")
-
-
-def test_the_next_run_installs_nothing_until_pyproject_toml_changes(clone):
-    run(clone, "run_local.sh")
     assert installs(run(clone, "run_local.sh")[2]) == []
     with open(clone / "pyproject.toml", "a") as file:
         file.write("# changed\n")
-    assert len(installs(run(clone, "run_local.sh")[2])) == 1
+    calls = run(clone, "run_local.sh", "minatar", "rainbow")[2]
+    assert len(installs(calls)) == 1 and installs(calls)[0].endswith("[learner,atari,plot,minatar]")
 
 
 def test_a_failed_installation_is_said_and_tried_again(clone):

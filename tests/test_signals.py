@@ -1,7 +1,8 @@
-"""End of a main at the signals that stop it, each in a real process."""
+"""End of a main, by itself and at the signals that stop it, each in a real process."""
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, si
 
 MAIN = """
 import asyncio, atexit, contextlib, ctypes, os, signal, sys, threading, time
-from seed_rl.flags.errors import run_main
+from seed_rl.flags.errors import UsageError, run_main
 from seed_rl.signals import STOP_SIGNALS, StopSignals, last_resort
 
 @contextlib.contextmanager
@@ -120,6 +121,21 @@ def start():
     yield start_main
     for main in mains:
         main.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "output"),
+    [
+        ("raise UsageError('Turn it round.')", 2, r"seed_rl: error: Turn it round\.\n"),
+        ("raise ValueError('broken')", 1, "Traceback.*ValueError: broken\n"),
+        ("raise KeyboardInterrupt", 130, ""),
+        ("return 7 if argv == ['-c'] else 1", 7, ""),
+        ("pass", 0, ""),
+    ],
+)
+def test_the_end_of_a_main(start, body, code, output):
+    *ended, error = start(f"print('ready', flush=True)\n{body}").end()
+    assert ended == [code, ""] and re.fullmatch(output, error, re.DOTALL)
 
 
 STARTS = {

@@ -81,37 +81,29 @@ def test_python_gets_the_environments_own_error(method):
 
 
 def test_python_gets_a_sentence_on_what_an_environment_returned():
-    space = spaces.Box(-1, 1, (2,))
-    words = (
-        r"reset\(\) returned float64\[3\] for the observation, but its observation space says float32\[2\]"
-    )
-    with pytest.raises(ValueError, match=words):
-        seed_rl.check(
-            lambda: gymnasium.wrappers.TransformObservation(Anything(), lambda _: np.zeros(3), space)
-        )
+    def make():
+        space = spaces.Box(-1, 1, (2,))
+        return gymnasium.wrappers.TransformObservation(Anything(), lambda _: np.zeros(3), space)
+
+    words = r"float64\[3\] for the observation, but its observation space says float32\[2\]"
+    with pytest.raises(ValueError, match=rf"reset\(\) returned {words}"):
+        seed_rl.check(make)
 
 
 @pytest.mark.parametrize("method", ["make", "reset", "step"])
 def test_the_command_shows_the_line_of_a_bug(method):
-    arguments = [
-        "check",
-        "gym",
-        f"--game={BROKEN}",
-        f"--env_kwargs={json.dumps({'bug': 'raises', 'method': method})}",
-    ]
-    command = [sys.executable, "-m", "seed_rl", *arguments]
+    kwargs = json.dumps({"bug": "raises", "method": method})
+    command = [sys.executable, "-m", "seed_rl", "check", "gym", f"--game={BROKEN}", f"--env_kwargs={kwargs}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     *_, sentence = done.stderr.splitlines()
     assert done.returncode == 1 and sentence.startswith("seed_rl: error: Environment 0 failed")
     blamed = "step" if method == "step" else "make"
-    assert sentence.endswith(
-        f"{blamed}() raised KeyError: 'missing' (broken.py:{broken.place('raises')} in raises)."
-    )
+    place = f"broken.py:{broken.place('raises')} in raises"
+    assert sentence.endswith(f"{blamed}() raised KeyError: 'missing' ({place}).")
     assert done.stderr.count("Traceback") == 1
     commands = "print('here', method)\nq\n" if method != "raises" else ""
-    done = subprocess.run(
-        [*command, "--pdb"], input=f"up\n{commands}", cwd=ROOT, capture_output=True, text=True
-    )
+    command, entered = [*command, "--pdb"], f"up\n{commands}"
+    done = subprocess.run(command, input=entered, cwd=ROOT, capture_output=True, text=True)
     assert '{}["missing"]' in done.stdout and "self.bug()" in done.stdout
 
 

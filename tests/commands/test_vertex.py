@@ -56,27 +56,22 @@ ITSELF = "os.kill(os.getpid(), {}); for_ever()"
         (ITSELF.format(15), 5, False, 143, 0),
         ("at_sigterm(143); " + ITSELF.format(15), 5, False, 143, 0),
         (ONCE.format(143), 5, True, 0, 1),  # Of several learners, another one was stopped.
+        *(("exit(2)", most_restarts, False, 2, 0) for most_restarts in (None, 5)),
+        ("exit(3)", 0, False, 3, 0),
     ],
 )
-def test_a_child_that_crashes_is_started_again_so_many_times(
+def test_a_child_that_crashes_is_started_again_so_many_times_and_ends_all_if_it_failed_for_good(
     tmp_path, capsys, code, most_restarts, may_be_stopped, expected, restarts
 ):
     other = tmp_path / "other"
     other.mkdir()
-    children = [learner(tmp_path, code), learner(other, "")]
+    children = [learner(tmp_path, code), learner(other, "for_ever()" if expected else "")]
     assert run(children, most_restarts, may_be_stopped=may_be_stopped) == expected
-    assert starts(tmp_path) == 1 + restarts
+    assert starts(tmp_path) == 1 + restarts and not children[1].running
     said = capsys.readouterr().err
     limit = f" of {most_restarts}" if most_restarts else ""
     assert all(f"; restart {number}{limit}." in said for number in range(1, restarts + 1))
     assert not expected or said.splitlines()[-1].endswith("it is not started again.")
-
-
-@pytest.mark.parametrize(("most_restarts", "code"), [(None, 2), (5, 2), (0, 3)])
-def test_a_child_that_failed_for_good_ends_all(tmp_path, most_restarts, code):
-    started = [learner(tmp_path, f"exit({code})"), learner(tmp_path, "for_ever()")]
-    assert run(started, most_restarts) == code
-    assert not started[1].running
 
 
 @pytest.mark.parametrize(
@@ -112,18 +107,15 @@ def spec(pool="workerpool1", index=1, cluster=CLUSTER):
     """As documented, `job` has the specification that was submitted, secrets included."""
     task = {"type": pool, "index": index, "trial": ""}
     job = {"worker_pool_specs": [{"container_spec": {"env": [{"name": "SEED_RL_TLS_KEY", "value": KEY}]}}]}
-    return {
-        "CLUSTER_SPEC": json.dumps({"cluster": cluster, "environment": "cloud", "task": task, "job": job})
-    }
+    content = {"cluster": cluster, "environment": "cloud", "task": task, "job": job}
+    return {"CLUSTER_SPEC": json.dumps(content)}
 
 
 def line(*flags):
     return vertex.parse_job(["vertex", *FLAGS, LOGDIR, *flags])
 
 
-POOLS = {
-    f"workerpool{i}": pool for i, pool in enumerate([["a:2222"], ["b:2222", "c:2222"], ["x:2222", "y:2222"]])
-}
+POOLS = {"workerpool0": ["a:2222"], "workerpool1": ["b:2222", "c:2222"], "workerpool2": ["x:2222", "y:2222"]}
 
 
 def test_the_place_is_read_from_the_cluster_with_learners_before_actors():
@@ -220,9 +212,8 @@ def container(tmp_path, monkeypatch):
         return vertex.main(["vertex", *flags])
 
     (tmp_path / "trial_2").mkdir()
-    (tmp_path / "trial_2" / "metrics.jsonl").write_text(
-        '{"env_frames": 10, "seconds": 1.0, "mean_return": 0.5}\n'
-    )
+    period = {"env_frames": 10, "seconds": 1.0, "mean_return": 0.5}
+    (tmp_path / "trial_2" / "metrics.jsonl").write_text(json.dumps(period))
     return start
 
 
@@ -260,11 +251,8 @@ def test_the_processes_read_the_settings_with_every_value_in_a_bucket_mounted(mo
     monkeypatch.setenv("CLOUD_ML_TRIAL_ID", "7")
     with pytest.raises(UsageError, match="That is all"):
         vertex.main(["vertex", *FLAGS, LOGDIR, "--init_checkpoint=gs://b/run", *flags])
-    names = ("logdir", "init_checkpoint", "host_timeout_secs", "env_batch_size")
-    assert [seen[0][name] for name in names] == [
-        *("/gcs/my-runs/a/catch/trial_7", "/gcs/b/run", expected),
-        4,
-    ]
+    values = [seen[0][name] for name in ("logdir", "init_checkpoint", "host_timeout_secs", "env_batch_size")]
+    assert values == ["/gcs/my-runs/a/catch/trial_7", "/gcs/b/run", expected, 4]
 
 
 def test_a_trial_without_an_episode_says_so_and_a_report_that_cannot_be_written_is_one_sentence(

@@ -101,24 +101,16 @@ def test_the_linter_finds_nothing():
     assert (done.returncode, done.stdout) == (0, "")
 
 
+ON_CPUS = ["tensorflow-cpu>=2; platform_machine == 'x86_64'", "tensorflow>=2; platform_machine != 'x86_64'"]
+
+
 @pytest.mark.parametrize(
-    ("accelerator", "lines"),
-    [
-        (
-            "cpu",
-            [
-                "tensorflow-cpu>=2; platform_machine == 'x86_64'",
-                "tensorflow>=2; platform_machine != 'x86_64'",
-            ],
-        ),
-        ("gpu", ["tensorflow>=2", "tensorflow[and-cuda]>=2"]),
-    ],
+    ("accelerator", "lines"), [("cpu", ON_CPUS), ("gpu", ["tensorflow>=2", "tensorflow[and-cuda]>=2"])]
 )
 def test_the_accelerator_picks_the_learners_tensorflow(accelerator, lines):
-    found = requirements("--suites=catch", f"--accelerator={accelerator}").stdout
-    assert {"keras", "tensorboard", "grpcio"} <= {re.match(r"[\w-]+", line)[0] for line in found.splitlines()}
-    found = [re.sub(r">=2[^;]*", ">=2", line) for line in found.splitlines() if line.startswith("tensorflow")]
-    assert found == lines
+    found = requirements("--suites=catch", f"--accelerator={accelerator}").stdout.splitlines()
+    assert {"keras", "tensorboard", "grpcio"} <= {re.match(r"[\w-]+", line)[0] for line in found}
+    assert [re.sub(r">=2[^;]*", ">=2", line) for line in found if line.startswith("tensorflow")] == lines
 
 
 def test_a_suite_that_does_not_exist_is_one_sentence():

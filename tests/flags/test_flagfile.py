@@ -4,13 +4,7 @@ import pytest
 
 from seed_rl.flags import flagfile
 from seed_rl.flags.errors import UsageError
-from seed_rl.flags.flagfile import (
-    configs_directory,
-    expand_flagfiles,
-    find_config,
-    in_parts,
-    without,
-)
+from seed_rl.flags.flagfile import configs_directory, expand_flagfiles, find_config, in_parts, without
 
 
 def write(path, text):
@@ -20,15 +14,11 @@ def write(path, text):
 
 
 def test_lines_take_the_place_of_the_flag(tmp_path):
-    path = write(tmp_path / "a.flags", "# a comment\n\n--b=1\n  --c=2  \n// another\n--noloud\n")
-    assert expand_flagfiles(["--a=0", f"--flagfile={path}", "--d"]) == [
-        "--a=0",
-        "--b=1",
-        "--c=2",
-        "--noloud",
-        "--d",
-    ]
-    assert expand_flagfiles(["--flagfile", str(path), "x"]) == ["--b=1", "--c=2", "--noloud", "x"]
+    path, lines = tmp_path / "a.flags", ["--b=1", "--c=2", "--noloud"]
+    path.write_text("# a comment\n\n--b=1\n  --c=2  \n// another\n--noloud\n")
+    assert expand_flagfiles(["--a=0", f"--flagfile={path}", "--d"]) == ["--a=0", *lines, "--d"]
+    assert expand_flagfiles(["--flagfile", str(path), "x"]) == [*lines, "x"]
+    assert expand_flagfiles(["--", "--flagfile=none"]) == ["--", "--flagfile=none"]
 
 
 def test_included_files_are_found_beside_the_including_one(tmp_path, monkeypatch):
@@ -46,29 +36,24 @@ def test_lines_for_others_are_passed_over_in_files_only(tmp_path):
     assert parts == [("", ["--a=0"]), (str(path), ["--b=2", "--nothing=3"]), ("", ["--b=4"])]
 
 
-def test_nothing_is_expanded_after_two_dashes():
-    assert expand_flagfiles(["--", "--flagfile=none"]) == ["--", "--flagfile=none"]
-
-
 @pytest.fixture
 def wrong(tmp_path):
     """A directory of files that cannot be read."""
-    for name, text in {
-        "circle": "--flagfile=other.flags",
-        "other": "--flagfile=circle.flags",
-        "bad": "--a=1\nb=2",
-        "zero": "--flagfile=a\0b",
-        **{f"chain_{number}": f"--flagfile=chain_{number + 1}.flags" for number in range(100)},
-    }.items():
-        write(tmp_path / f"{name}.flags", text)
-    for name, content in {
+    chain = {f"chain_{number}": f"--flagfile=chain_{number + 1}.flags".encode() for number in range(100)}
+    odd = {
+        "zero": b"--flagfile=a\0b",
         "latin": b"--a=\xff\xff",
         "short": b"\xff\xfe-",
         "odd": b"\xff\xfe\x00\xd8",
-    }.items():
+    }
+    others = {"circle": b"--flagfile=other.flags", "other": b"--flagfile=circle.flags", "bad": b"--a=1\nb=2"}
+    for name, content in (chain | odd | others).items():
         (tmp_path / f"{name}.flags").write_bytes(content)
     (tmp_path / "loop.flags").symlink_to(tmp_path / "loop.flags")
     return tmp_path
+
+
+NO_TEXT = r"cannot be read \(not a text file\)"
 
 
 @pytest.mark.parametrize(
@@ -80,10 +65,7 @@ def wrong(tmp_path):
         (f"={{}}/{'x' * 300}", r"cannot be read \(File name too long\)"),
         ("=~nobody-has-this-name/x", r"cannot be read \(No such file or directory\)"),
         ("={}/none.flags", r"none\.flags cannot be read \(No such file or directory\)"),
-        *(
-            (f"={{}}/{name}.flags", r"cannot be read \(not a text file\)")
-            for name in ("latin", "short", "odd")
-        ),
+        *((f"={{}}/{name}.flags", NO_TEXT) for name in ("latin", "short", "odd")),
         ("={}/chain_0.flags", r"is included by more than 50 others"),
         ("={}/circle.flags", "circle.flags includes itself"),
         ("={}/bad.flags", r"Line 2 of the flagfile .*bad\.flags is not a flag: 'b=2'"),

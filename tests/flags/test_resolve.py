@@ -39,7 +39,6 @@ def configs(tmp_path):
         (("--learning_rate=1", "--flagfile={}/mine.flags"), "learning_rate", 0.25, "{}/mine.flags"),
         (("catch", "r2d2", "1", "4", "--flagfile={}/mine.flags"), "env_batch_size", 4, "flag"),
         (("catch", "vtrace", "--logdir=none"), "unroll_length", 20, "vectors and discrete actions"),
-        (("football", "vtrace", "--help_not"), "game", None, None),
         ((*R2D2, "--num_actors=2", "--env_batch_size=8"), "num_eval_envs", 8, "fitted to 16 environments"),
         ((*R2D2, "--num_eval_envs=30"), "num_eval_envs", 30, "flag"),
         (("catch", "ppo", "1", "6", "--logdir=none"), "batch_size", 1, "vectors and discrete actions"),
@@ -51,10 +50,6 @@ def configs(tmp_path):
 )
 def test_the_last_layer_that_has_a_value_wins(configs, args, name, value, origin):
     args = [arg.format(configs) for arg in args]
-    if value is None:
-        with pytest.raises(UsageError):
-            resolve_run(["train", *args], launching=Launching(configs=configs))
-        return
     settings = resolve_run(["train", *args], launching=Launching(configs=configs))
     assert (settings.values[name], settings.origins[name]) == (value, origin.format(configs))
 
@@ -79,8 +74,7 @@ def test_a_child_reads_what_its_launcher_resolved_and_decides_nothing(configs, t
 
 
 @pytest.mark.parametrize(
-    "content",
-    [None, "", "[]", "{}", '{"environment": 1}', '{"environment": "moon", "agent": "ppo"}'],
+    "content", [None, "", "[]", "{}", '{"environment": 1}', '{"environment": "moon", "agent": "ppo"}']
 )
 def test_a_file_that_is_none_of_a_launcher_is_one_sentence(tmp_path, content):
     file = tmp_path / "settings.json"

@@ -47,8 +47,3 @@ def test_the_example_of_a_family_exists(family, example):
         assert env_id in gymnasium.registry
     elif suite == "envpool":
         assert game in pytest.importorskip("envpool").list_all_envs()
-
-
-@pytest.mark.parametrize("environment", ["catch", "gym", None])
-def test_a_right_environment_is_not_refused(environment):
-    settings.check_choices(environment, "nothing")

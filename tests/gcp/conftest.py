@@ -22,14 +22,13 @@ class FakeCloud:
 
     Attributes:
       created: (parent, request) of every job, as it arrived.
-      routing: the routing headers of these requests.
       filters: the filters of requests to list jobs.
       jobs: (display name, state) of the existing jobs.
       refusals: (gRPC code, text) for the next requests to create a job; None accepts the job.
     """
 
     def __init__(self):
-        self.created, self.routing, self.filters, self.jobs, self.refusals = [], [], [], [], []
+        self.created, self.filters, self.jobs, self.refusals = [], [], [], []
         handlers = {}
         for kind, field in KINDS.items():
             for verb, method, answer in (
@@ -60,7 +59,6 @@ class FakeCloud:
                 context.abort(*refusal)
             job = getattr(request, field)
             self.created.append((request.parent, job))
-            self.routing.append(dict(context.invocation_metadata())["x-goog-request-params"])
             answer = type(job)(job)
             answer.name = f"{request.parent}/jobs/{len(self.created)}"
             return answer

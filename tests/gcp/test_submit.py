@@ -18,6 +18,9 @@ from seed_rl.flags.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 PARENT = "projects/my-project/locations/europe-west4"
+CATCH = {"environment": "catch", "agent": "vtrace"}
+ACTORS = {"machine": "n1-standard-16", "replicas": 3, "processes": 5, "environments": 2}
+ACTOR_IMAGE = "docker.io/p/actor@sha256:12ab"
 FULL = {
     "region": "europe-west4",
     "bucket": "gs://my-runs/first/",
@@ -27,20 +30,9 @@ FULL = {
     "spot": True,
     "restart": "job",
     "timeout_hours": 1.5,
-    "flags": {
-        "environment": "catch",
-        "agent": "vtrace",
-        "total_environment_frames": 1e6,
-        "use_last_action_and_reward": False,
-    },
+    "flags": {**CATCH, "total_environment_frames": 1e6, "use_last_action_and_reward": False},
     "learner": {"machine": "a2-highgpu-2g", "accelerator": "NVIDIA_TESLA_A100", "accelerators": 2},
-    "actors": {
-        "machine": "n1-standard-16",
-        "replicas": 3,
-        "processes": 5,
-        "environments": 2,
-        "image": "docker.io/p/actor@sha256:12ab",
-    },
+    "actors": {**ACTORS, "image": ACTOR_IMAGE},
 }
 SPACE = """
 environment: catch
@@ -56,12 +48,18 @@ space:
 SEARCH = {"flags": None, "sweep": {"space": "space.yaml", "trials": 24, "parallel": 4}}
 
 
+def sent(cloud, number=-1):
+    """The specification of a job that arrived, and the arguments of its containers."""
+    spec = cloud.created[number][1].job_spec
+    (arguments,) = {tuple(pool.container_spec.args) for pool in spec.worker_pool_specs}
+    return spec, arguments
+
+
 def test_a_custom_job_arrives_as_its_file_says(send, cloud, capsys):
     assert send(**FULL) == 0
     ((parent, job),) = cloud.created
-    assert parent == PARENT and cloud.routing == [f"parent={PARENT}"]
-    assert type(job) is types.CustomJob and job.display_name == "catch"
-    spec = job.job_spec
+    assert (parent, type(job), job.display_name) == (PARENT, types.CustomJob, "catch")
+    spec, arguments = sent(cloud)
     assert dict(job.labels) == FULL["labels"] and spec.service_account == FULL["service_account"]
     assert spec.base_output_directory.output_uri_prefix == "gs://my-runs/first/catch"
     assert spec.scheduling.timeout == datetime.timedelta(hours=1.5)
@@ -69,78 +67,67 @@ def test_a_custom_job_arrives_as_its_file_says(send, cloud, capsys):
     assert spec.scheduling.restart_job_on_worker_restart and not spec.scheduling.disable_retries
     learner, actors = spec.worker_pool_specs
     assert (learner.replica_count, actors.replica_count) == (1, 3)
-    assert learner.machine_spec.machine_type == "a2-highgpu-2g"
-    assert learner.machine_spec.accelerator_type == types.AcceleratorType.NVIDIA_TESLA_A100
-    assert learner.machine_spec.accelerator_count == 2
+    gpus = {"accelerator_type": types.AcceleratorType.NVIDIA_TESLA_A100, "accelerator_count": 2}
+    assert learner.machine_spec == types.MachineSpec(machine_type="a2-highgpu-2g", **gpus)
     assert actors.machine_spec == types.MachineSpec(machine_type="n1-standard-16")
     assert learner.container_spec.image_uri == "europe-docker.pkg.dev/p/r/learner:latest"
-    assert actors.container_spec.image_uri == "docker.io/p/actor@sha256:12ab"
+    assert actors.container_spec.image_uri == ACTOR_IMAGE
     assert list(learner.container_spec.command) == ["python", "-m", "seed_rl", "vertex"]
-    assert learner.container_spec.args == actors.container_spec.args
-    assert set(actors.container_spec.args) == {
+    assert set(arguments) == {
         *("--environment=catch", "--agent=vtrace", "--total_environment_frames=1000000"),
-        *(
-            "--actors_per_replica=5",
-            "--env_batch_size=2",
-            "--num_envs=30",
-            "--use_last_action_and_reward=false",
-        ),
-        *("--logdir=gs://my-runs/first/catch", "--require_accelerator=true", "--learner_replicas=1"),
+        *("--actors_per_replica=5", "--env_batch_size=2", "--num_envs=30", "--learner_replicas=1"),
+        *("--logdir=gs://my-runs/first/catch", "--require_accelerator=true"),
+        "--use_last_action_and_reward=false",
     }
     assert f"submitted catch as {PARENT}/jobs/1" in capsys.readouterr().err
 
 
 def test_what_is_left_out_has_its_default(send, cloud):
     send()
-    ((parent, job),) = cloud.created
-    scheduling = job.job_spec.scheduling
-    assert parent == "projects/my-project/locations/us-central1"
-    assert scheduling.strategy == types.Scheduling.Strategy.STANDARD
-    assert not scheduling.restart_job_on_worker_restart and not scheduling.disable_retries
-    assert job.job_spec.base_output_directory.output_uri_prefix == "gs://my-project-seed-rl/catch"
-    images = [pool.container_spec.image_uri for pool in job.job_spec.worker_pool_specs]
+    spec, _ = sent(cloud)
+    assert cloud.created[0][0] == "projects/my-project/locations/us-central1"
+    assert spec.scheduling.strategy == types.Scheduling.Strategy.STANDARD
+    assert not spec.scheduling.restart_job_on_worker_restart and not spec.scheduling.disable_retries
+    assert spec.base_output_directory.output_uri_prefix == "gs://my-project-seed-rl/catch"
+    images = [pool.container_spec.image_uri for pool in spec.worker_pool_specs]
     registry = "us-central1-docker.pkg.dev/my-project/seed-rl"
     assert images == [f"{registry}/{name}:latest" for name in ("learner", "actor")]
-    assert job.job_spec.worker_pool_specs[0].machine_spec.accelerator_count == 0
+    assert spec.worker_pool_specs[0].machine_spec.accelerator_count == 0
     send(restart="never", display_name="other")
-    spec = cloud.created[1][1].job_spec
-    assert spec.scheduling.disable_retries
-    assert "--learner_restarts=0" in spec.worker_pool_specs[0].container_spec.args
+    spec, arguments = sent(cloud)
+    assert spec.scheduling.disable_retries and "--learner_restarts=0" in arguments
 
 
 def test_several_learners_are_pools_0_and_1_and_the_actors_pool_2(send, cloud, capsys):
-    learner, actors = {**FULL["learner"], "replicas": 3}, {**FULL["actors"], "replicas": 6}
     flags = {**FULL["flags"], "batch_size": 6, "insecure_reductions": True}
+    learner, actors = {**FULL["learner"], "replicas": 3}, {**FULL["actors"], "replicas": 6}
     assert send(**{**FULL, "learner": learner, "actors": actors, "flags": flags}) == 0
-    first, others, actors = cloud.created[0][1].job_spec.worker_pool_specs
+    spec, arguments = sent(cloud)
+    first, others, actors = spec.worker_pool_specs
     assert [pool.replica_count for pool in (first, others, actors)] == [1, 2, 6]
     assert first.machine_spec == others.machine_spec != actors.machine_spec
     assert first.container_spec == others.container_spec
-    assert "--learner_replicas=3" in actors.container_spec.args
+    assert "--learner_replicas=3" in arguments
     assert "3 x a2-highgpu-2g with 2 NVIDIA_TESLA_A100 for learning" in capsys.readouterr().err
-    flags = {**FULL["flags"], "insecure_reductions": True}
     send("--learner_replicas=2", display_name="other", flags=flags)
-    pools = cloud.created[1][1].job_spec.worker_pool_specs
-    assert [pool.replica_count for pool in pools] == [1, 1, 2]
+    assert [pool.replica_count for pool in sent(cloud)[0].worker_pool_specs] == [1, 1, 2]
 
 
 def test_learner_and_actors_share_secrets_that_are_shown_nowhere(send, cloud, capsys):
     send("--yes", each={"seed": [1, 2]})
-    learners, actors = (
-        [
-            {entry.name: entry.value for entry in job.job_spec.worker_pool_specs[pool].container_spec.env}
-            for _, job in cloud.created
-        ]
-        for pool in (0, 1)
-    )
-    for learner, actor in zip(learners, actors, strict=True):
+    learners = []
+    for number in (0, 1):
+        spec, arguments = sent(cloud, number)
+        learner, actor = (
+            {entry.name: entry.value for entry in pool.container_spec.env} for pool in spec.worker_pool_specs
+        )
         assert set(learner) == {"SEED_RL_TOKEN", "SEED_RL_TLS_CERTIFICATE", "SEED_RL_TLS_KEY"}
         assert set(actor) == {"SEED_RL_TOKEN", "SEED_RL_TLS_AUTHORITY"}
         assert learner["SEED_RL_TOKEN"] == actor["SEED_RL_TOKEN"]
         assert learner["SEED_RL_TLS_CERTIFICATE"] == actor["SEED_RL_TLS_AUTHORITY"]
-    assert not set(learners[0].values()) & set(learners[1].values())
-    args = " ".join(cloud.created[0][1].job_spec.worker_pool_specs[0].container_spec.args)
-    assert not any(value in args for value in learners[0].values())
+        assert not any(value in " ".join(arguments) for value in learner.values())
+        learners.append(set(learner.values()))
+    assert not learners[0] & learners[1]
     send("--dry_run", display_name="shown")
     output = "".join(capsys.readouterr())
     assert "created for each job" in output
@@ -183,10 +170,10 @@ def test_each_value_gets_a_job_of_its_own_and_more_than_one_run_needs_a_yes(
     assert "24 runs; add --yes" in refusal(**SEARCH)
     assert cloud.created == []
     send("--yes", flags={"environment": "atari", "agent": "vtrace"}, each={"game": ["Pong", "Seaquest"]})
-    for (_, job), game in zip(cloud.created, ("Pong", "Seaquest"), strict=True):
-        assert job.display_name == f"catch_{game}"
-        args = job.job_spec.worker_pool_specs[0].container_spec.args
-        assert {f"--game={game}", f"--logdir=gs://my-project-seed-rl/catch_{game}"} <= set(args)
+    for number, game in enumerate(("Pong", "Seaquest")):
+        assert cloud.created[number][1].display_name == f"catch_{game}"
+        expected = {f"--game={game}", f"--logdir=gs://my-project-seed-rl/catch_{game}"}
+        assert expected <= set(sent(cloud, number)[1])
     assert "Runs: 2, " in capsys.readouterr().err
 
 
@@ -221,23 +208,18 @@ def test_a_job_that_has_not_ended_is_not_submitted_again(send, refusal, cloud, c
 @pytest.mark.parametrize(
     ("code", "answer", "sentence"),
     [
-        (grpc.StatusCode.UNAUTHENTICATED, "no token", "no credentials"),
-        (grpc.StatusCode.PERMISSION_DENIED, "denied on x", "in project my-project and region us-central1"),
-        (grpc.StatusCode.NOT_FOUND, "image x not found", "did not take the job"),
-        (grpc.StatusCode.INVALID_ARGUMENT, 'Machine type "n1-standard-8" is odd.', "change what it names"),
-        (
-            grpc.StatusCode.RESOURCE_EXHAUSTED,
-            "The following quota metrics exceed quota limits: "
-            "aiplatform.googleapis.com/custom_model_training_cpus",
-            "custom_model_training_cpus",
-        ),
-        (grpc.StatusCode.UNAVAILABLE, "no address", "check the network"),
-        (grpc.StatusCode.UNAVAILABLE, "Getting metadata from plugin failed", "no credentials"),
-        (grpc.StatusCode.INTERNAL, "oh", "try again"),
+        ("UNAUTHENTICATED", "no token", "no credentials"),
+        ("PERMISSION_DENIED", "denied on x", "in project my-project and region us-central1"),
+        ("NOT_FOUND", "image x not found", "did not take the job"),
+        ("INVALID_ARGUMENT", 'Machine type "n1-standard-8" is odd.', "change what it names"),
+        ("RESOURCE_EXHAUSTED", "The metrics exceed quota limits: a.com/training_cpus", "training_cpus"),
+        ("UNAVAILABLE", "no address", "check the network"),
+        ("UNAVAILABLE", "Getting metadata from plugin failed", "no credentials"),
+        ("INTERNAL", "oh", "try again"),
     ],
 )
 def test_an_error_of_the_service_is_one_sentence(refusal, cloud, code, answer, sentence):
-    cloud.refusals = [(code, f"{answer}\nmore")]
+    cloud.refusals = [(grpc.StatusCode[code], f"{answer}\nmore")]
     text = refusal()
     assert sentence in text and answer.rstrip(".") in text
     assert cloud.created == []

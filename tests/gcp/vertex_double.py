@@ -35,17 +35,10 @@ PRIMARY = "workerpool0-0"
 
 
 class End(NamedTuple):
-    """End of a job.
+    """End of a job, after so many attempts, with the outputs of its replicas by their names."""
 
-    Attributes:
-      state: JOB_STATE_SUCCEEDED or JOB_STATE_FAILED.
-      error: the service's own words; empty for a success.
-      attempts: how often the job was started.
-      outputs: output of the replicas in all attempts, by their names.
-    """
-
-    state: str
-    error: str
+    state: str  # JOB_STATE_SUCCEEDED or JOB_STATE_FAILED.
+    error: str  # The service's own words; empty for a success.
     attempts: int
     outputs: dict[str, str]
 
@@ -54,13 +47,10 @@ class VertexJob:
     """Runs the job of a specification; its replicas' hosts are this machine, and the mount is a directory."""
 
     def __init__(self, directory, spec, arguments=(), environ=None):
-        """Starts the first attempt.
+        """Starts the first attempt of a CustomJobSpec; outputs and the buckets are in the directory.
 
-        Args:
-          directory: where outputs are, and the buckets.
-          spec: a CustomJobSpec.
-          arguments: of the containers, after those of the specification; a trial's drawn values.
-          environ: variables of all containers, besides those of the specification.
+        `arguments` of the containers come after those of the specification, such as a trial's drawn values;
+        `environ` has further variables of all containers.
         """
         self.buckets = directory / "buckets"
         self.attempts = 0

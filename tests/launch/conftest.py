@@ -102,8 +102,15 @@ class Run:
     def signal(self, signum):
         self.process.send_signal(signum)
 
-    def end(self):
-        """Waits for the end; returns (exit code, output). No child may be left."""
+    def end(self, begin=None):
+        """Begins the end by a signal, or a file that children wait for, if it is given, and waits for it.
+
+        Returns (exit code, output). No child may be left.
+        """
+        if isinstance(begin, str):
+            (self.directory / begin).touch()
+        elif begin is not None:
+            self.signal(begin)
         output, _ = self.process.communicate(timeout=DEADLINE)
         assert [pid for pid in self.pids() if alive(pid)] == []
         return self.process.returncode, output

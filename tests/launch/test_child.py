@@ -115,26 +115,19 @@ def test_a_reaper_that_is_killed_takes_its_command_along(start):
 LAUNCHER = """
 import pathlib, sys, time
 from seed_rl.launch.child import Child
-pathlib.Path("private").mkdir()
+pathlib.Path("private").mkdir(exist_ok=True)
 Child("child", sys.argv[1:], pathlib.Path("log"), private=pathlib.Path("private")).start()
 time.sleep(3600)
 """
-NESTED = """
-import sys, time
-from seed_rl.launch.child import Child
-Child("launcher", sys.argv[1:]).start()
-time.sleep(3600)
-"""
 
 
-@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("nested", [1, 2])
 def test_a_launcher_that_is_killed_leaves_neither_processes_nor_its_private_directory(
     tmp_path, monkeypatch, nested
 ):
     """Also a launcher under a launcher, as under a sweep."""
     monkeypatch.chdir(tmp_path)
-    inner = [sys.executable, "-c", LAUNCHER, *command(WAIT)]
-    code = [sys.executable, "-c", NESTED, *inner] if nested else inner
+    code = [*[sys.executable, "-c", LAUNCHER] * nested, *command(WAIT)]
     launcher = subprocess.Popen(code, env={**os.environ, "PYTHONPATH": str(ROOT)})
     try:
         pids = started()

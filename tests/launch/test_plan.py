@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import stat
 import sys
 import tempfile
@@ -51,20 +52,12 @@ def test_no_argument_is_the_default_preset(configs):
     assert values_of(planned(configs, "--num_actors=1"), "num_envs") == (5,)
 
 
-@pytest.mark.parametrize(
-    ("args", "is_told"),
-    [
-        ([], True),
-        (["--seed=2"], True),
-        (["atari"], False),
-        (["--game=Breakout"], False),
-        (["--total_environment_frames=1000"], False),
-    ],
-)
-def test_a_long_run_that_nobody_chose_is_announced(configs, args, is_told):
+@pytest.mark.parametrize("flag", ["", "--seed=2", "atari", "--game=Breakout", "--total_environment_frames=9"])
+def test_a_long_run_that_nobody_chose_is_announced(configs, flag):
     notes = []
-    resolved(configs, *args, tell=notes.append)
-    assert [("catch" in note, "15 minutes" in note) for note in notes] == [(True, True)] * is_told
+    resolved(configs, *filter(None, [flag]), tell=notes.append)
+    expected = [(True, True)] * (flag in ("", "--seed=2"))
+    assert [("catch" in note, "15 minutes" in note) for note in notes] == expected
 
 
 def test_a_flagfile_takes_the_place_of_the_preset(configs, tmp_path):
@@ -78,37 +71,29 @@ def test_a_flagfile_takes_the_place_of_the_preset(configs, tmp_path):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("vtrace", "1", "1", "x"), "The argument 'x' is one too many"),
-        (("shy",), "--agent=shy is not valid; choose one of:"),
-        (("vtrace", "many"), "--num_actors=many is not valid; it must be a whole number."),
-        (("vtrace", "0"), "--num_actors=0 is too low"),
-        (("--batch_size=0",), "--batch_size=0 is too low"),
-        (("--num_action_repeats=0",), "--num_action_repeats=0 is too low"),
-        (("vtrace", "1", "3", "--num_env_groups=2"), "cannot be split into"),
+        ("vtrace 0", "--num_actors=0 is too low"),
+        ("--num_action_repeats=0", "--num_action_repeats=0 is too low"),
+        ("vtrace 1 3 --num_env_groups=2", "cannot be split into"),
+        ("--num-envs=4", "catch and agent vtrace; did you mean --env_batch_size or --num_actors?"),
+        ("--lr=1", "did you mean --learning_rate?"),
+        ("sac --lr=1", "did you mean --learning_rate or --actor_learning_rate?"),
+        ("--total_timesteps=9", "did you mean --total_environment_frames?"),
+        ("ppo --gamma=1", "did you mean --discounting?"),
+        ("ppo --gae_lambda=1", "did you mean --lambda_?"),
+        ("--xyzzy=1", "--help lists the valid ones."),
+        ("--learner_index=1", "Unknown flag --learner_index"),
+        ("--seed=1 vtrace", "'vtrace' is not a flag"),
+        ("vtrace 3 4 --num_learners=2", "3 actors cannot be split evenly over 2 learners"),
         (
-            ("--num-envs=4",),
-            "environment catch and agent vtrace; did you mean --env_batch_size or --num_actors?",
+            "vtrace 4 4 --num_learners=2 --batch_size=5",
+            "--batch_size=5 cannot be split evenly over 2 learner",
         ),
-        (("--lr=1",), "did you mean --learning_rate?"),
-        (("sac", "--lr=1"), "did you mean --learning_rate or --actor_learning_rate?"),
-        (("--total_timesteps=9",), "did you mean --total_environment_frames?"),
-        (("ppo", "--gamma=1"), "did you mean --discounting?"),
-        (("ppo", "--gae_lambda=1"), "did you mean --lambda_?"),
-        (("--xyzzy=1",), "--help lists the valid ones."),
-        (("--learner_index=1",), "Unknown flag --learner_index"),
-        (("--seed=1", "vtrace"), "'vtrace' is not a flag"),
-        (("vtrace", "3", "4", "--num_learners=2"), "3 actors cannot be split evenly over 2 learners"),
-        (
-            ("vtrace", "4", "4", "--num_learners=2", "--batch_size=5"),
-            "--batch_size=5 cannot be split evenly over 2 learner hosts",
-        ),
-        (("vtrace", "--num_gateways=2"), "--num_gateways=2 is for actors on other machines"),
+        ("vtrace --num_gateways=2", "--num_gateways=2 is for actors on other machines"),
     ],
 )
 def test_bad_input_is_refused_before_anything_starts(configs, args, words):
-    with pytest.raises(UsageError) as caught:
-        planned(configs, "catch", *args)
-    assert words in str(caught.value)
+    with pytest.raises(UsageError, match=re.escape(words)):
+        planned(configs, "catch", *args.split())
 
 
 def test_the_default_address_is_private_removed_and_short_enough_for_all_learners(monkeypatch):

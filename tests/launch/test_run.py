@@ -1,3 +1,4 @@
+import contextlib
 import os
 import signal
 import sys
@@ -44,25 +45,12 @@ wait_for_the_end_of({!r})
 """
 
 
-def test_a_dead_learner_ends_the_run_with_its_own_error_last(start):
-    run = start(
-        LEARNER_ENDS_WHEN_TOLD + "print('learner: out of luck', flush=True); sys.exit(3)", FOR_EVER, STUBBORN
-    )
-    run.pid("actor0")
-    run.wait_for_file("stubborn")
-    (run.directory / "now").touch()
-    code, output = run.end()
-    assert code == 3
-    assert output == "learner: out of luck\n"
-
-
-def test_a_dead_learner_counts_more_than_actors_that_die_of_it(start):
+def test_a_dead_learner_ends_the_run_and_counts_more_than_actors_that_die_of_it(start):
     dies_too = LEARNER_ENDS_WHEN_TOLD + "sys.exit(2)"
     dies_last = WAIT_FOR_THE_END_OF.format("actor0") + "print('learner: dead', flush=True); sys.exit(4)"
-    run = start(LEARNER_ENDS_WHEN_TOLD + dies_last, dies_too, verdict_grace=30.0)
-    run.pid("learner"), run.pid("actor0")
-    (run.directory / "now").touch()
-    assert run.end() == (4, "learner: dead\n")
+    run = start(LEARNER_ENDS_WHEN_TOLD + dies_last, dies_too, STUBBORN, verdict_grace=30.0)
+    run.pid("learner"), run.pid("actor0"), run.wait_for_file("stubborn")
+    assert run.end("now") == (4, "learner: dead\n")
 
 
 @pytest.mark.parametrize(
@@ -89,8 +77,7 @@ def test_actors_end_by_themselves_after_a_finished_learner(start):
     run.pid("learner"), run.pid("actor0")
     run.wait_until(lambda: not run.alive(run.pid("actor1")), "the end of one that ends well")
     os.kill(run.process.pid, 0)
-    (run.directory / "now").touch()
-    assert run.end() == (0, "done\n")
+    assert run.end("now") == (0, "done\n")
     assert (run.directory / "actor_ended").exists()
     assert not (run.directory / "actor1.start.2").exists()
 
@@ -100,8 +87,7 @@ def test_a_crashed_actor_is_started_again_and_its_log_goes_on(start):
     run = start(SAVES, crash, FOR_EVER)
     run.pid("actor0", start=3)
     run.wait_until(lambda: "life 3" in run.log(0), "the third life in the log")
-    run.signal(signal.SIGTERM)
-    code, output = run.end()
+    code, output = run.end(signal.SIGTERM)
     assert code == 143
     assert run.log(0).split("\n")[:-1] == ["life 1", "actor: crash 1", "life 2", "actor: crash 2", "life 3"]
     for number in (1, 2):
@@ -111,13 +97,10 @@ def test_a_crashed_actor_is_started_again_and_its_log_goes_on(start):
 
 
 def test_a_refused_actor_ends_the_run_with_its_sentence_last(start):
-    refused = (
-        LEARNER_ENDS_WHEN_TOLD + "print('trace'); print('seed_rl: error: Task 7 is taken.'); sys.exit(2)"
-    )
-    run = start(SAVES, refused, FOR_EVER)
+    refused = "print('trace'); print('seed_rl: error: Task 7 is taken.'); sys.exit(2)"
+    run = start(SAVES, LEARNER_ENDS_WHEN_TOLD + refused, FOR_EVER)
     run.wait_for_file("ready")
-    (run.directory / "now").touch()
-    code, output = run.end()
+    code, output = run.end("now")
     assert code == 2
     assert output.splitlines()[-1] == "seed_rl: error: actor 0 ended the run: Task 7 is taken."
     assert (run.directory / "checkpoint").exists()
@@ -167,8 +150,7 @@ def test_a_signal_stops_everything_with_a_checkpoint(start, signum):
     run = start(SAVES, FOR_EVER, STUBBORN)
     run.wait_for_file("ready")
     run.pid("actor0"), run.wait_for_file("stubborn")
-    run.signal(signum)
-    code, output = run.end()
+    code, output = run.end(signum)
     assert code == 128 + signum
     assert (run.directory / "checkpoint").read_text() == "saved"
     first, *lines = output.splitlines()
@@ -206,8 +188,7 @@ def test_a_second_signal_hurries(start):
     run.wait_for_file("stubborn"), run.pid("actor0")
     run.signal(signal.SIGINT)
     assert run.process.stdout.readline().startswith("seed_rl: stopping;")
-    run.signal(signal.SIGINT)
-    code, output = run.end()
+    code, output = run.end(signal.SIGINT)
     assert code == 130
     assert output == "seed_rl: stopping at once; the run resumes from its last complete checkpoint.\n"
 
@@ -216,44 +197,38 @@ def test_the_learner_sees_the_terminal_and_messages_make_room_for_its_progress_b
     ours, theirs = os.openpty()
     run = start("print('terminal:', sys.stdout.isatty(), flush=True)\n" + SAVES, FOR_EVER, stdout=theirs)
     run.wait_for_file("ready"), run.pid("actor0")
-    run.signal(signal.SIGTERM)
-    assert run.end()[0] == 143
+    assert run.end(signal.SIGTERM)[0] == 143
     output = os.read(ours, 65536).decode()
     os.close(ours), os.close(theirs)
     assert "terminal: True" in output
     assert "\r\x1b[Kseed_rl: stopping;" in output
 
 
-@pytest.fixture
-def recorder(tmp_path, monkeypatch):
-    """Starts a recorder for checkpoint 5, every 50 ms, that runs this code; returns its messages."""
-    started, said = [], []
+def test_each_checkpoint_is_recorded_once_and_the_first_failure_is_the_last(tmp_path, monkeypatch):
+    seen, said = tmp_path / "seen", []
     monkeypatch.setattr(run, "warn", said.append)
     (tmp_path / "checkpoints").mkdir()
-    (tmp_path / "checkpoints" / "ckpt-5.index").touch()
 
-    def start(code):
-        monkeypatch.setattr(
-            Recorder, "_command", lambda self, newest: [sys.executable, "-c", code, newest.name]
-        )
-        started.append(Recorder(tmp_path, 0.05 / 60))
-        return started[-1], said
-
-    yield start
-    for one in started:
-        one.stop()
-
-
-def test_each_checkpoint_is_recorded_once_and_the_first_failure_is_the_last(recorder, tmp_path):
-    seen = tmp_path / "seen"
-    code = "import sys; open({!r}, 'a').write(sys.argv[1] + ' ');{}"
-    one, said = recorder(code.format(str(seen), "import time; 'ckpt-9' in sys.argv and time.sleep(600)"))
-    for number in (7, 9):
-        wait_until(seen.exists, "the first recording")
+    def complete(number):
         (tmp_path / "checkpoints" / f"ckpt-{number}.index").touch()
-        wait_until(lambda number=number: f"ckpt-{number}" in seen.read_text(), "the next recording")
-    one.stop()  # Also what is in progress.
-    assert seen.read_text().split() == ["ckpt-5", "ckpt-7", "ckpt-9"] and said == []
-    recorder("print('There is no video.'); raise SystemExit(2)")
-    wait_until(lambda: said, "a warning")
+
+    def recording(code):
+        command = [sys.executable, "-c", code]
+        monkeypatch.setattr(Recorder, "_command", lambda self, newest: [*command, newest.name])
+        stack.callback((recorder := Recorder(tmp_path, 0.05 / 60)).stop)
+        return recorder
+
+    complete(5)
+    with contextlib.ExitStack() as stack:
+        writes = "import sys, time; open({!r}, 'a').write(sys.argv[1] + ' ');"
+        code = f"{writes} 'ckpt-9' in sys.argv and time.sleep(600)"
+        one = recording(code.format(str(seen)))
+        for number in (7, 9):
+            wait_until(seen.exists, "the first recording")
+            complete(number)
+            wait_until(lambda number=number: f"ckpt-{number}" in seen.read_text(), "the next recording")
+        one.stop()  # Also what is in progress.
+        assert seen.read_text().split() == ["ckpt-5", "ckpt-7", "ckpt-9"] and said == []
+        recording("print('There is no video.'); raise SystemExit(2)")
+        wait_until(lambda: said, "a warning")
     assert "There is no video." in said[0] and len(said) == 1

@@ -27,8 +27,7 @@ def test_all_start_again_when_another_learner_is_killed(start, poll):
     actor, lost = run.pid("actor0"), run.pid("learner1")
     os.kill(lost, signal.SIGKILL)
     run.wait_until(lambda: not run.alive(lost), "the end of learner 1")
-    (run.directory / "lost").touch()
-    code, output = run.end()
+    code, output = run.end("lost")
     assert code == 0
     log = run.directory / "learner_1.log"
     said = [line for line in output.splitlines() if line.startswith("seed_rl: learner 1")]
@@ -59,14 +58,6 @@ def test_learners_that_always_fail_are_given_up(start):
     assert "error: after 5 restarts of the learners, learner " in output.splitlines()[-1]
 
 
-@pytest.mark.parametrize("code", [130, 143])
-def test_a_stop_that_one_learner_was_asked_for_is_final(start, code):
-    run = start(LEARNER_ENDS_WHEN_TOLD + f"sys.exit({code})", FOR_EVER, others=[f"sys.exit({code})"])
-    run.wait_until(lambda: not run.alive(run.pid("learner1")), "the end of learner 1")
-    (run.directory / "now").touch()
-    assert run.end() == (code, "")
-
-
 def test_a_wrong_setting_is_final_and_said_once(start):
     wrong = "print('seed_rl: error: --learner_index=1 is wrong.', flush=True)\nsys.exit(2)"
     run = start(wrong, FOR_EVER, others=[wrong], verdict_grace=30.0)
@@ -80,13 +71,18 @@ def test_a_wrong_setting_is_final_and_said_once(start):
     assert not (run.directory / "learner.start.2").exists()
 
 
-@pytest.mark.parametrize(("done", "saving"), [("learner", "learner1"), ("learner1", "learner")])
-def test_a_complete_run_waits_for_what_another_learner_still_saves(start, done, saving):
-    code = {done: "pass", saving: LEARNER_ENDS_WHEN_TOLD + "(here / 'saved').touch()"}
-    run = start(code["learner"], others=[code["learner1"]])
+ENDS = [("learner", "learner1", 0), *(("learner1", "learner", code) for code in (0, 130, 143))]
+
+
+@pytest.mark.parametrize(("done", "saving", "code"), ENDS)
+def test_a_learner_that_is_complete_or_was_stopped_is_final_and_another_one_may_still_save(
+    start, done, saving, code
+):
+    ends = f"sys.exit({code})"
+    codes = {done: ends, saving: f"{LEARNER_ENDS_WHEN_TOLD}(here / 'saved').touch(); {ends}"}
+    run = start(codes["learner"], FOR_EVER, others=[codes["learner1"]])
     run.wait_until(lambda: not run.alive(run.pid(done)), "the end of one")
-    (run.directory / "now").touch()
-    assert run.end() == (0, "")
+    assert run.end("now") == (code, "")
     assert (run.directory / "saved").exists()
 
 
@@ -95,8 +91,7 @@ def test_a_signal_reaches_all_learners_and_the_first_ones_code_counts(start):
     run = start(SAVES, FOR_EVER, others=[save_too])
     for name in ("ready", "ready1"):
         run.wait_for_file(name)
-    run.signal(signal.SIGINT)
-    code, output = run.end()
+    code, output = run.end(signal.SIGINT)
     assert code == 130
     assert {path.name for path in run.directory.iterdir()} >= {"checkpoint", "replay"}
     assert output.splitlines()[-1] == "seed_rl: stopped; the same command resumes it."
@@ -108,8 +103,7 @@ def test_a_signal_while_learners_fall_is_the_end(start):
     reaper = psutil.Process(run.pid("learner1")).ppid()
     (run.directory / "lost").touch()
     run.wait_until(lambda: not run.alive(reaper), "the end of learner 1")
-    run.signal(signal.SIGTERM)
-    code, output = run.end()
+    code, output = run.end(signal.SIGTERM)
     assert code == 1
     assert "start again" not in output
     assert not (run.directory / "learner.start.2").exists()

@@ -1,5 +1,6 @@
-"""Events and ends of real child processes."""
+"""Events and ends of real child processes, and gateways that are kept running."""
 
+import contextlib
 import dataclasses
 import itertools
 import os
@@ -9,8 +10,18 @@ import time
 import pytest
 
 from seed_rl.launch.child import Child
-from seed_rl.launch.watch import ChildEnded, Restarts, Signalled, Tick, Timing, Watch
-from tests.launch.children import command
+from seed_rl.launch.watch import (
+    ChildEnded,
+    Gateways,
+    Restarts,
+    Signalled,
+    Tick,
+    Timing,
+    Watch,
+    gateway_commands,
+)
+from seed_rl.wire.security import SecurityConfig
+from tests.launch.children import alive, command
 from tests.waiting import wait_until
 
 TIMING = Timing(poll=0.01, first_backoff=0.01, same_signal=0.0)
@@ -176,3 +187,41 @@ def test_delays_double_up_to_the_longest_and_start_over_after_a_healthy_life():
     assert [restarts.delay(lifetime=0.5) for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
     assert [restarts.delay(lifetime=61.0), restarts.delay(lifetime=59.0)] == [1, 2]
     assert restarts.total == 9
+
+
+def test_gateways_that_end_start_again_while_the_others_go_on_and_a_stop_ends_them_all(tmp_path, capfd):
+    codes = (FOR_EVER, STUBBORN, "sys.exit(2)")
+    commands = [command(tmp_path, f"gateway{i}", code) for i, code in enumerate(codes)]
+    gateways = Gateways(commands, dataclasses.replace(TIMING, longest_backoff=0.05, terminate_grace=0.5))
+
+    def pids(index, count):
+        """The process ids of a gateway's starts, once there are so many."""
+
+        def found():
+            return [int(path.read_text()) for path in tmp_path.glob(f"gateway{index}.start.*")]
+
+        wait_until(lambda: len(found()) >= count, f"{count} starts of {index}")
+        return found()
+
+    with contextlib.ExitStack() as stack:
+        stack.callback(gateways.stop)
+        (first,), (other,) = pids(0, 1), pids(1, 1)
+        wait_until((tmp_path / "gateway1.ready").exists, "one that ignores the end")
+        os.kill(first, signal.SIGKILL)
+        (again,) = set(pids(0, 2)) - {first}
+        assert alive(other) and {other, again} <= set(gateways.pids)
+        pids(2, 4)
+        wait_until(lambda: gateways.live("abc") == ["a", "b"], lambda: gateways.live("abc"))
+    assert pids(1, 1) == [other] and not any(map(alive, (again, other)))
+    gateways.stop()
+    said = capfd.readouterr().err
+    assert "gateway 0 was ended by SIGKILL; restart 1." in said
+    assert "gateway 2 ended with exit code 2; restart 3." in said
+
+
+def test_gateways_have_the_learners_security():
+    security = SecurityConfig(tls_certificate="c.pem", tls_key="k.pem", token_file="token")
+    (command,) = gateway_commands(["0.0.0.0:8687"], "unix-abstract:x", security.to_dict())
+    addresses = {"--server_address=0.0.0.0:8687", "--learner_address=unix-abstract:x"}
+    assert {*addresses, "--tls_certificate=c.pem", "--tls_key=k.pem", "--token_file=token"} <= set(command)
+    assert not any("None" in part for part in command)

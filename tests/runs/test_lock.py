@@ -150,24 +150,20 @@ def test_without_locks_it_goes_on_with_a_warning(tmp_path, monkeypatch, capsys):
 
 def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match=r"--logdir=.*file/run cannot be written \(Not a directory\)"):
-        with lock.held(tmp_path / "file" / "run"):
-            pass
+    words = r"--logdir=.*file/run cannot be written \(Not a directory\)"
+    with pytest.raises(ValueError, match=words), lock.held(tmp_path / "file" / "run"):
+        pass
 
 
 def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path):
     """Whoever made the directory could otherwise have any file of ours overwritten."""
-    precious = tmp_path / "precious"
+    precious, link = tmp_path / "precious", tmp_path / "run" / "learner.lock"
     precious.write_text("precious")
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / "learner.lock").symlink_to(precious)
-    with pytest.raises(
-        ValueError, match=r"learner.lock is a symbolic link, which is not followed; remove it"
-    ):
-        with lock.held(run):
-            pass
-    lock.check_free(run)
-    assert lock.holder(run) is None
-    assert precious.read_text() == "precious"
-    assert (run / "learner.lock").is_symlink()
+    link.parent.mkdir()
+    link.symlink_to(precious)
+    words = r"learner.lock is a symbolic link, which is not followed; remove it"
+    with pytest.raises(ValueError, match=words), lock.held(link.parent):
+        pass
+    lock.check_free(link.parent)
+    assert lock.holder(link.parent) is None
+    assert precious.read_text() == "precious" and link.is_symlink()

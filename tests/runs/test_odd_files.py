@@ -85,10 +85,6 @@ def use(logdir, draw=True):
         draw_runs([logdir], logdir / "x.png")
 
 
-def test_a_run_directory_can_be_used(logdir):
-    use(logdir)
-
-
 @pytest.mark.parametrize("odd", ODD)
 def test_odd_values_in_a_record(logdir, odd):
     content = json.loads((logdir / "run.json").read_text())

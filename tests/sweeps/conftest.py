@@ -11,7 +11,7 @@ from optuna.storages.journal import JournalFileBackend
 from seed_rl.commands import sweep
 from seed_rl.plotting import picture
 from seed_rl.sweeps import trials
-from seed_rl.sweeps.space import Distribution, Space, read_space
+from seed_rl.sweeps.space import read_space
 from seed_rl.sweeps.trials import draw
 from tests.waiting import wait_until
 
@@ -127,14 +127,23 @@ def sweeping(tmp_path, monkeypatch):
     return Sweeping(tmp_path, monkeypatch)
 
 
+EVERY_KIND = """
+environment: catch
+agent: vtrace
+flagfile: ../one.flags
+flags: {total_environment_frames: 1e5, optimizer: adam, normalize_observations: true, mlp_sizes: "8,8"}
+space:
+  unroll_length: {int_uniform: [3, 1e1]}
+  clip_norm: {uniform: [0.5, 2]}
+  learning_rate: {log_uniform: [1e-5, 1.0E-2]}
+  adam_epsilon: {choice: [1e-7, 0.001, 1]}
+  torso: {choice: [auto, mlp]}
+"""
+
+
 @pytest.fixture
-def space():
-    """A space with a distribution of each kind."""
-    parameters = {
-        "adam_epsilon": Distribution("choice", (1e-7, 0.001, 1)),
-        "clip_norm": Distribution("uniform", (0.5, 2.0)),
-        "learning_rate": Distribution("log_uniform", (1e-5, 1e-2)),
-        "torso": Distribution("choice", ("auto", "mlp")),
-        "unroll_length": Distribution("int_uniform", (3, 10)),
-    }
-    return Space(Path("space.yaml"), "catch", "vtrace", None, {}, parameters)
+def space(tmp_path_factory):
+    """A space with a distribution of each kind, and numbers that YAML takes for text."""
+    path = tmp_path_factory.mktemp("spaces") / "space.yaml"
+    path.write_text(EVERY_KIND)
+    return read_space(path)

@@ -75,11 +75,7 @@ def test_a_new_directory_is_read_again(tmp_path, space):
         ("run.json", "{}", "contains runs but no journal.log; use another."),
         ("trial_001", "", "contains runs but no journal.log; use another."),
         (".", None, "is a file; name a directory"),
-        (
-            "journal.log",
-            None,
-            "another sweep (space a uniform: [0, 1] there, [0, 2] now); use another",
-        ),
+        ("journal.log", None, "another sweep (space a uniform: [0, 1] there, [0, 2] now); use another"),
     ],
 )
 def test_directories_of_others_are_refused_and_left_alone(tmp_path, name, content, words):

@@ -38,13 +38,12 @@ def test_all_runs_are_played_and_the_table_has_the_best_first(sweeping, capfd):
         assert float(row["final_return"]) == pytest.approx(statistics.fmean(returns))
         assert float(row["standard_error"]) == pytest.approx(statistics.stdev(returns) / 3**0.5)
         assert (row["seeds_done"], row["seeds_failed"], row["state"]) == ("3", "0", "complete")
-        for seed in (1, 2, 3):
-            run = sweeping.runs()[trial, seed]
-            assert (run.state.name, run.value) == ("COMPLETE", pytest.approx(returns[seed - 1]))
-            assert run.params == sweeping.drawn(trial) and run.user_attrs["exit_code"] == 0
-        trained = sweeping.runs()[trial, 1]
-        assert list(trained.intermediate_values) == list(range(300, 1001, 50))
-        assert trained.intermediate_values[300] == pytest.approx(returns[0])
+        runs = [sweeping.runs()[trial, seed] for seed in (1, 2, 3)]
+        assert [run.value for run in runs] == pytest.approx(returns)
+        assert all((run.state.name, run.params) == ("COMPLETE", sweeping.drawn(trial)) for run in runs)
+        assert all(run.user_attrs["exit_code"] == 0 for run in runs)
+        assert list(runs[0].intermediate_values) == list(range(300, 1001, 50))
+        assert runs[0].intermediate_values[300] == pytest.approx(returns[0])
     assert re.fullmatch(r"mean return [\d.]+ after 1,004 frames", sweeping.runs()[2, 3].user_attrs["end"])
     assert sweeping.plotted == [([sweeping.logdir], sweeping.logdir / "sorted.png", "sorted")]
     out, err = capfd.readouterr()

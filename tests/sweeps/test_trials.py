@@ -1,5 +1,6 @@
 """Values that trials draw, and the commands of their runs; also of the spaces in configs/sweeps."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -34,32 +35,16 @@ def made(tmp_path, *arguments, text=SPACE, trials=3, sweep_seed=1):
     return Sweep(written(tmp_path, text), tmp_path / "sweep", trials, sweep_seed, arguments=arguments)
 
 
-def refusal(tmp_path, *arguments, **settings):
-    with pytest.raises(UsageError) as caught:
-        made(tmp_path, *arguments, **settings)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
 def test_a_run_is_a_command_of_the_launcher(tmp_path):
     sweep = made(tmp_path, "--flagfile=/dev/null", "--batch_size=4")
     run = sweep.run(2, 2, {"learning_rate": 0.001, "unroll_length": 20})
     assert (run.trial, run.seed, run.total_frames) == (2, 2, 50_000)
     assert run.command == [
-        sys.executable,
-        "-m",
-        "seed_rl",
-        "train",
-        f"--flagfile={tmp_path / 'preset.flags'}",
-        "--environment=catch",
-        "--agent=vtrace",
-        "--total_environment_frames=50000.0",
-        "--normalize_observations=true",
-        "--flagfile=/dev/null",
-        "--batch_size=4",
-        "--learning_rate=0.001",
-        "--unroll_length=20",
-        "--seed=2",
+        *(sys.executable, "-m", "seed_rl", "train"),
+        *(f"--flagfile={tmp_path / 'preset.flags'}", "--environment=catch", "--agent=vtrace"),
+        *("--total_environment_frames=50000.0", "--normalize_observations=true"),
+        *("--flagfile=/dev/null", "--batch_size=4"),
+        *("--learning_rate=0.001", "--unroll_length=20", "--seed=2"),
         f"--logdir={tmp_path / 'sweep' / 'trial_002' / 'seed_2'}",
     ]
     assert run.log == tmp_path / "sweep" / "trial_002" / "seed_2.log"
@@ -70,44 +55,32 @@ def test_a_run_is_a_command_of_the_launcher(tmp_path):
     assert made(tmp_path, "--flagfile=/dev/null", text=text).flagfiles == [Path("/dev/null")]
     # The command line wins over the file, and a value that is drawn over both.
     sweep = made(tmp_path, "--total_environment_frames=77", "--agent=r2d2", "--burn_in=0")
-    assert [sweep.run(1, 1, drawn).total_frames for drawn in ({}, {"total_environment_frames": 1e3})] == [
-        77,
-        1000,
-    ]
+    assert sweep.run(1, 1, {}).total_frames == 77
+    assert sweep.run(1, 1, {"total_environment_frames": 1e3}).total_frames == 1000
     assert sweep.identity["agent"] == "r2d2"
 
 
 def test_a_space_without_a_flagfile_gets_the_launchers_preset(tmp_path):
-    preset = configs_directory() / "small/catch_vtrace.flags"
     text = SPACE.replace("flagfile: preset.flags\n", "").replace("total_environment_frames: 5e4, ", "")
     sweep = made(tmp_path, text=text)
-    assert sweep.flagfiles == [preset]
-    assert sweep.total_frames == 150_000  # The preset's.
-    assert sweep.identity["flags"]["total_environment_frames"] == 150_000
-    run = sweep.run(1, 1, {"learning_rate": 0.001})
-    assert f"--flagfile={preset}" in run.command
+    assert sweep.flagfiles == [configs_directory() / "small/catch_vtrace.flags"]
+    frames = sweep.identity["flags"]["total_environment_frames"]
+    assert sweep.total_frames == frames == 150_000  # The preset's.
     # The launcher's settings of the command equal those that were checked.
+    run = sweep.run(1, 1, {"learning_rate": 0.001})
     found = resolve_run(run.command[3:])
     assert (found.preset, found.values["total_environment_frames"]) == (None, run.total_frames)
 
 
 def test_the_identity_says_what_every_run_has_and_no_more(tmp_path):
     identity = made(tmp_path, "--batch_size=4", "--nouse_last_action_and_reward", sweep_seed=5).identity
+    flags = {"batch_size": 4, "normalize_observations": True, "rows": 9, "total_environment_frames": 50_000}
     assert identity == {
         "environment": "catch",
         "agent": "vtrace",
-        "flags": {
-            "batch_size": 4,
-            "normalize_observations": True,
-            "rows": 9,
-            "total_environment_frames": 50_000,
-            "use_last_action_and_reward": False,
-        },
-        "space": {
-            "learning_rate": {"log_uniform": [1e-4, 1e-2]},
-            "unroll_length": {"choice": [10, 20]},
-        },
         "sweep_seed": 5,
+        "flags": flags | {"use_last_action_and_reward": False},
+        "space": {"learning_rate": {"log_uniform": [1e-4, 1e-2]}, "unroll_length": {"choice": [10, 20]}},
     }
 
 
@@ -130,7 +103,9 @@ def test_what_the_launcher_would_refuse_is_refused_before_anything_starts(
     tmp_path, old, new, argument, words
 ):
     text = SPACE.replace(old, new) if old else SPACE
-    assert words in refusal(tmp_path, *filter(None, [argument]), text=text)
+    with pytest.raises(UsageError, match=re.escape(words)) as caught:
+        made(tmp_path, *filter(None, [argument]), text=text)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_bad_value_is_found_in_whichever_trial_it_is(tmp_path):
@@ -138,7 +113,8 @@ def test_a_bad_value_is_found_in_whichever_trial_it_is(tmp_path):
     sampled = [draw(written(tmp_path, text), 1, trial)["unroll_length"] for trial in range(1, 101)]
     first = next(trial for trial, value in enumerate(sampled, start=1) if value < 1)
     assert 1 < first < 100
-    assert refusal(tmp_path, text=text, trials=100).startswith(f"Trial {first} of ")
+    with pytest.raises(UsageError, match=rf"^Trial {first} of .*$"):
+        made(tmp_path, text=text, trials=100)
     made(tmp_path, text=text, trials=first - 1)
 
 
@@ -147,9 +123,8 @@ def test_values_are_inside_their_ranges_and_all_of_them_come_up(space):
     columns = {name: [sample[name] for sample in samples] for name in space.parameters}
     assert all(0.5 <= value <= 2 for value in columns["clip_norm"])
     assert all(1e-5 <= value <= 1e-2 for value in columns["learning_rate"])
-    assert (
-        0.2 < sum(value < 1e-4 for value in columns["learning_rate"]) / 300 < 0.5
-    )  # A third of the decades.
+    low = sum(value < 1e-4 for value in columns["learning_rate"])
+    assert 0.2 < low / 300 < 0.5  # A third of the decades.
     assert set(columns["adam_epsilon"]) == {1e-7, 0.001, 1}
     assert set(columns["torso"]) == {"auto", "mlp"}
     assert set(columns["unroll_length"]) == set(range(3, 11))
