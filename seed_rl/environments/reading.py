@@ -13,7 +13,7 @@ from seed_rl.messages import one_line
 # Levels of an info dict that are read: its entries, and those of `metrics`.
 INFO_DEPTH = 2
 
-_FLAGS, _DICTS = frozenset((bool, np.bool_)), frozenset((dict,))
+_FLAGS, DICTS = frozenset((bool, np.bool_)), frozenset((dict,))
 
 
 class StepResult(NamedTuple):
@@ -106,7 +106,7 @@ def together(outcomes: Sequence[Any]) -> tuple[Sequence[Any], np.ndarray, Sequen
         is_regular = (
             _FLAGS.issuperset(map(type, terminated + truncated))
             and not (any(terminated) or any(truncated))
-            and _DICTS.issuperset(map(type, infos))
+            and DICTS.issuperset(map(type, infos))
             and array.shape == (len(outcomes),)
             and array.dtype.kind in "fiub"
             and sum(map(abs, array.tolist())) <= LARGEST  # In no small dtype; false for NaN.

@@ -12,14 +12,14 @@ from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.failures import Fault
 from seed_rl.environments.observations import LARGEST
-from seed_rl.environments.reading import checked_step, owned_step, together
+from seed_rl.environments.reading import DICTS, checked_step, owned_step, together
 from seed_rl.seeds import derived_seed
 
 # In place of what a step returned: the environment must be reset instead.
 _RESET = object()
 _PENDING = object()
 _FALSE = np.False_
-_DICTS, _REWARDS = frozenset((dict,)), frozenset((float, int, np.float64, np.float32))
+_REWARDS = frozenset((float, int, np.float64, np.float32))
 
 
 class SingleEnvironments(BatchedEnvironment):
@@ -116,7 +116,7 @@ class SingleEnvironments(BatchedEnvironment):
         Returns:
           Whether they are written; if not, a reward, an info or an observation has a fault, or is unusual.
         """
-        if not (_REWARDS.issuperset(map(type, rewards)) and _DICTS.issuperset(map(type, infos))):
+        if not (_REWARDS.issuperset(map(type, rewards)) and DICTS.issuperset(map(type, infos))):
             return False
         try:
             if not sum(map(abs, rewards)) <= LARGEST:  # Also if one is NaN.

@@ -123,10 +123,9 @@ def _train(
     With other hosts, TensorFlow is imported only now: to connect, it blocks all threads of this process, also
     the one that has to send to the last host.
     """
-    hosts, agent, agent_config = team.hosts, settings.agent or "", settings.agent_config()
-    is_first = hosts is None or hosts.is_first
-    if hosts:
-        _import_tensorflow(config, hosts, display)
+    agent, agent_config = settings.agent or "", settings.agent_config()
+    if team.hosts:
+        _import_tensorflow(config, team.hosts, display)
     from seed_rl.learner.setup import make_learner
 
     display.stage("making the network")
@@ -135,16 +134,16 @@ def _train(
     everything = {**recorded, "agent_name": agent, "environment": identity["environment"]}
     with quiet_start(), usage_errors():
         learner = make_learner(config, environment, make, everything, security, team, display)
-    if stop.is_set() and not hosts:
+    if stop.is_set() and not team.hosts:
         raise _StoppedEarly
-    if is_first:
+    if team.is_first:
         recorded["origins"] = settings.chosen_origins()
         with usage_errors():
             record.write(config.logdir, identity, recorded, settings.environment_code)
     if not learner.run(stop.is_set):  # Another learner host may have been stopped.
         return stop.exit_code or exit_code(signal.SIGTERM)
     report_to_launcher(COMPLETE)
-    if is_first:
+    if team.is_first:
         record.write_complete(config.logdir, learner.has_reached_return)
     return 0
 

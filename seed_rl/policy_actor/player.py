@@ -51,7 +51,7 @@ def make_policy(message: pb.Policy, spec: EnvironmentSpec, num_envs: int) -> Pol
     return policy
 
 
-class _Unrolls:
+class _GrowingUnrolls:
     """The unrolls in progress of a group's environments, in the memory that is sent.
 
     Attributes:
@@ -112,7 +112,7 @@ class Player:
         self._records = [np.zeros(size * steps.record_bytes, np.uint8) for _ in groups]
         for group, records in zip(groups, self._records, strict=True):
             group.write_to(records)
-        self._unrolls = [_Unrolls(codec, size) for _ in groups]
+        self._unrolls = [_GrowingUnrolls(codec, size) for _ in groups]
         self._episodes: list[list[pb.Episode]] = [[] for _ in groups]
         self._begun: set[int] = set()  # Groups whose last action the table has.
         self._new: list[int] = []  # Groups with a step that has not been acted on.

@@ -123,7 +123,7 @@ class Carrier(Protocol):
 Step = tuple[int, bytes | memoryview, Sequence[pb.Episode]]
 
 
-class _Place:
+class _GroupState:
     """A group of a connection, and what it waits for."""
 
     def __init__(self, group: ServedGroup, batcher: Batcher[Request], applied: int):
@@ -169,7 +169,7 @@ class Connection:
         self._codec, self._size = StepCodec(spec), size
         self._on_episodes, self._on_end = on_episodes, on_end
         self._carrier: Carrier | None = None
-        self._places: list[_Place] = []
+        self._places: list[_GroupState] = []
         self._is_over = False
         self._lock = threading.Lock()
 
@@ -237,7 +237,9 @@ class Connection:
             if self._is_over:
                 return
             self._carrier = carrier
-            self._places = [_Place(*place) for place in zip(groups, batchers, ready.applied, strict=True)]
+            self._places = [
+                _GroupState(*place) for place in zip(groups, batchers, ready.applied, strict=True)
+            ]
             carrier.begin(batchers[0])
 
     def steps(self, steps: Iterable[Step], carrier: Carrier) -> None:
@@ -261,7 +263,7 @@ class Connection:
         episodes: Sequence[pb.Episode],
         now: float,
         carrier: Carrier,
-    ) -> tuple[_Place, Request]:
+    ) -> tuple[_GroupState, Request]:
         check_step(number, records, episodes, len(self._places), self._group_size, self._size)
         place = self._places[number]
         if place.is_waiting:

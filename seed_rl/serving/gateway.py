@@ -58,7 +58,9 @@ class Gateway(InferenceService):
         """Made in the process that uses it, which may be a child of the one that made this."""
         return grpc.insecure_channel(self._address, channel_options(-1), grpc.Compression.NoCompression)
 
-    async def _join(self, join: pb.Join, context: Any, end: OnEnd) -> tuple["_Connection | None", pb.Welcome]:
+    async def _join(
+        self, join: pb.Join, context: Any, end: OnEnd
+    ) -> tuple["_ForwardedConnection | None", pb.Welcome]:
         if join.num_groups > MOST_GROUPS:
             raise Refusal(
                 grpc.StatusCode.FAILED_PRECONDITION,
@@ -83,7 +85,7 @@ class Gateway(InferenceService):
             if welcome.address:
                 return None, welcome
             try:
-                connection = _Connection(call, received, join, welcome, end)
+                connection = _ForwardedConnection(call, received, join, welcome, end)
             except NoMemoryError as error:
                 sentence = f"The gateway cannot share memory with the learner ({error}); connect again."
                 raise Refusal(grpc.StatusCode.UNAVAILABLE, sentence) from None
@@ -91,11 +93,13 @@ class Gateway(InferenceService):
         welcome.ClearField("memory")
         return connection, welcome
 
-    async def _ready(self, connection: "_Connection", ready: pb.Ready, stream: MessageCarrier) -> None:
+    async def _ready(
+        self, connection: "_ForwardedConnection", ready: pb.Ready, stream: MessageCarrier
+    ) -> None:
         await connection.begin(ready, stream)
 
 
-class _Connection:
+class _ForwardedConnection:
     """A connection: steps and actions go through the learner's memory, all else over `call`."""
 
     _stream: MessageCarrier

@@ -58,7 +58,7 @@ class SteadyServer:
                 "actors, and nothing says so; install grpcio 1.85."
             )
         plain = cygrpc.AioServer
-        cygrpc.AioServer = _Core if _HAS_PARTS else plain
+        cygrpc.AioServer = _SteadyCore if _HAS_PARTS else plain
         try:
             self.server = grpc.aio.server(options=options)
         finally:
@@ -74,7 +74,7 @@ class SteadyServer:
                 self.server.add_generic_rpc_handlers((handler,))
 
 
-class _Core(cygrpc.AioServer):
+class _SteadyCore(cygrpc.AioServer):
     """Core of grpc.aio's server. `ended` is that of `SteadyServer`."""
 
     ended: "asyncio.Future[BaseException | None]"

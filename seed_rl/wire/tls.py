@@ -47,7 +47,7 @@ class TlsProbe:
             return None
         try:
             problem, self._closed_times = _problem(self._address, self._security), 0
-        except _ClosedError:
+        except _HandshakeRefusedError:
             problem, self._closed_times = None, self._closed_times + 1
         self._next = time.monotonic() + _PAUSE_SECS
         if self._closed_times < _CLOSED_TIMES:
@@ -59,7 +59,7 @@ class TlsProbe:
         )
 
 
-class _ClosedError(Exception):
+class _HandshakeRefusedError(Exception):
     """The other end has closed the connection, although both ends use TLS."""
 
 
@@ -67,7 +67,7 @@ def _problem(address: str, security: Security) -> str | None:
     """Tries to connect; None: that works, or nothing listens there (yet), or it does not answer.
 
     Raises:
-      _ClosedError: it closes the connection after the handshake.
+      _HandshakeRefusedError: it closes the connection after the handshake.
     """
     try:
         _connect(address, security)
@@ -83,7 +83,7 @@ def _problem(address: str, security: Security) -> str | None:
         if security.authority is None:
             return None  # There is no TLS at either end.
         if "ALERT" in (error.reason or ""):
-            raise _ClosedError from None
+            raise _HandshakeRefusedError from None
         return (
             f"What listens at {address} does not speak TLS ({error.reason}); start the learner with "
             "--tls_certificate and --tls_key, or leave out --tls_authority."
@@ -109,7 +109,7 @@ def _connect(address: str, security: Security) -> None:
             plain = stack.enter_context(socket.create_connection((host, port), _TRY_SECS))
         secure = context.wrap_socket(plain, server_hostname=security.server_name or host)
         if not stack.enter_context(secure).recv(1) and security.authority is not None:
-            raise _ClosedError
+            raise _HandshakeRefusedError
 
 
 def _context(security: Security) -> ssl.SSLContext:

@@ -40,7 +40,7 @@ async def fail(core):
     raise RuntimeError("out of order")
 async def fail_again(listener):
     raise OSError("taken")
-listener._Core._request_call = fail
+listener._SteadyCore._request_call = fail
 listener.Listener._start_again = fail_again
 """
 
