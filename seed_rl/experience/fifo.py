@@ -93,14 +93,13 @@ class Fifo(Experience, RingStore):
 
     def _finish(self, env_ids: np.ndarray, first: np.ndarray) -> list[int]:
         """Copies unrolls into the batch in progress; returns their environments."""
-        completed, starts = env_ids.tolist(), first.tolist()
 
         def copy(begin: int, count: int, column: int) -> None:
-            for i in range(count):
-                self._copy(completed[begin + i], starts[begin + i], *self._arrays, column + i)
+            here = slice(begin, begin + count)
+            self._copy(env_ids[here], first[here], *self._arrays, column)
 
-        self._stack(len(completed), copy)
-        return completed
+        self._stack(len(env_ids), copy)
+        return env_ids.tolist()
 
     def _stack(self, num_unrolls: int, copy: Callable[[int, int, int], None]) -> None:
         """Fills batches; `copy` gets the first unroll, how many to copy, and the first of their columns."""

@@ -12,6 +12,10 @@ from seed_rl.experience.base import StepStore, UnrollConfig
 from seed_rl.experience.memory import BufferPool
 from seed_rl.types import Nest, Unroll
 
+# From so many unrolls on, leaves of a step up to this size are copied for all of them at once: slices of each
+# unroll cost a microsecond.
+_MANY_UNROLLS, _SMALL_BYTES = 4, 1 << 10
+
 
 class RingStore(StepStore):
     """A ring buffer of `S = burn_in + T + 1` steps per environment.
@@ -89,18 +93,30 @@ class RingStore(StepStore):
         )
 
     def _copy(
-        self, env_id: int, first: int, steps: list[np.ndarray], states: list[np.ndarray], column: int
+        self,
+        env_ids: np.ndarray,
+        first: np.ndarray,
+        steps: Sequence[np.ndarray],
+        states: Sequence[np.ndarray],
+        column: int,
     ) -> None:
-        """Copies an unroll into a column of `_memory`."""
-        begin = env_id * self._stored
-        middle, end = begin + first % self._stored, begin + self._stored
+        """Copies the unrolls `[N]` of these environments into columns of `_memory`, from `column` on."""
+        columns = slice(column, column + len(env_ids))
+        are_many = len(env_ids) >= _MANY_UNROLLS
+        begins, offsets = env_ids * self._stored, first % self._stored
+        slots = begins + (offsets + np.arange(self._stored)[:, np.newaxis]) % self._stored  # `[S, N]`.
         for ring, array in zip(self._rings, steps, strict=True):
-            array[: end - middle, column] = ring[middle:end]
-            if middle > begin:
-                array[end - middle :, column] = ring[begin:middle]
-        head = self._head(env_id, first)
+            if are_many and ring[0].nbytes <= _SMALL_BYTES:
+                array[:, columns] = ring[slots]
+                continue
+            for place in range(len(env_ids)):
+                begin, end = begins[place], begins[place] + self._stored
+                middle = begin + offsets[place]
+                array[: end - middle, column + place] = ring[middle:end]
+                array[end - middle :, column + place] = ring[begin:middle]
+        heads = self._head(env_ids, first)
         for kept, array in zip(self._states, states, strict=True):
-            array[column] = kept[head]
+            array[columns] = kept[heads]
 
     def _head(self, env_ids: Any, first: Any) -> Any:
         return env_ids * self._heads + (first // self._period) % self._heads
@@ -131,10 +147,10 @@ class UnrollStore(RingStore):
 
     def _finish(self, env_ids: np.ndarray, first: np.ndarray) -> list[Unroll]:
         unrolls = []
-        origins = zip(env_ids.tolist(), first.tolist(), self._stream[env_ids].tolist(), strict=True)
-        for env_id, start, stream in origins:
+        for one in np.arange(len(env_ids))[:, np.newaxis]:
             steps, states = self._memory(1)
-            self._copy(env_id, start, steps, states, 0)
+            self._copy(env_ids[one], first[one], steps, states, 0)
             nests = self._nests([x[:, 0] for x in steps], [x[0] for x in states])
-            unrolls.append(Unroll(*nests, env_id, start, stream))
+            origin = (int(of_all[one[0]]) for of_all in (env_ids, first, self._stream[env_ids]))
+            unrolls.append(Unroll(*nests, *origin))
         return unrolls
