@@ -354,7 +354,8 @@ class InferenceCore(Core):
         if is_new:
             self._table.reset(env_ids)
             self._processes[env_ids] = group.process_id
-            self._is_unknown[env_ids] = ~self._steps.decode(request.records).done
+            # Of the whole group, whose environments remain at the same step of their unrolls.
+            self._is_unknown[env_ids] = not self._steps.decode(request.records).done.all()
         elif (self._acted[env_ids] == applied + 1).all():
             return [self._actions.encode(self._table.last_action(env_ids))], []
         self._acted[env_ids] = applied

@@ -177,7 +177,10 @@ def test_a_new_stream_voids_its_own_unfinished_unrolls_and_a_new_actor_starts_cl
 
 @pytest.mark.parametrize(("length", "burn_in"), [(4, 0), (4, 3)])
 def test_episodes_that_began_before_a_restart_start_after_the_action_that_is_not_known(length, burn_in):
-    """A step is answered and not stored if a learner that is lost chose the action before it."""
+    """A step is answered and not stored if a learner that is lost chose the action before it.
+
+    Nor are those of the other environments of its group, which stay at the same step of their unrolls.
+    """
     world, stored = World([2, 1], length, burn_in), burn_in + length + 1
     world.next_step[:2] = 17, 1000  # The second environment is at a reset, which no action leads to.
     for _ in range(3 * stored):
@@ -186,7 +189,7 @@ def test_episodes_that_began_before_a_restart_start_after_the_action_that_is_not
         step = unroll.env.observation["step"]
         assert unroll.prev_action[0] == (0 if step[0] % 1000 == 0 else action(unroll.env_id, step[0] - 1))
     starts = [unrolls[0].env.observation["step"][0] for unrolls in world.unrolls]
-    assert starts == [18, 1000 + length // 3, 2 * length // 3]
+    assert starts == [18, 1001 + length // 3, 2 * length // 3]
     assert world.core.agent_steps == 3 * 3 * stored
 
 

@@ -166,3 +166,10 @@ def test_environments_that_only_evaluate_are_in_no_rollout():
     check(world.train(), 0, [0])
     world.answer()
     assert world.next_step.tolist() == [T + 1] * 4
+
+
+def test_a_rollout_is_complete_though_an_episode_of_its_group_began_before_a_restart():
+    world = World(num_groups=1)
+    world.next_step[:] = 17, 1000  # The second environment is at a reset.
+    world.play(0, batches=T + 2)
+    assert world.rollouts.batch_ready()
