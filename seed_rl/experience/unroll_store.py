@@ -102,11 +102,11 @@ class RingStore(StepStore):
     ) -> None:
         """Copies the unrolls `[N]` of these environments into columns of `_memory`, from `column` on."""
         columns = slice(column, column + len(env_ids))
-        are_many = len(env_ids) >= _MANY_UNROLLS
-        begins, offsets = env_ids * self._stored, first % self._stored
-        slots = begins + (offsets + np.arange(self._stored)[:, np.newaxis]) % self._stored  # `[S, N]`.
+        begins, offsets, slots = env_ids * self._stored, first % self._stored, None
+        if len(env_ids) >= _MANY_UNROLLS:
+            slots = begins + (offsets + np.arange(self._stored)[:, np.newaxis]) % self._stored  # `[S, N]`.
         for ring, array in zip(self._rings, steps, strict=True):
-            if are_many and ring[0].nbytes <= _SMALL_BYTES:
+            if slots is not None and ring[0].nbytes <= _SMALL_BYTES:
                 array[:, columns] = ring[slots]
                 continue
             for place in range(len(env_ids)):
@@ -147,10 +147,10 @@ class UnrollStore(RingStore):
 
     def _finish(self, env_ids: np.ndarray, first: np.ndarray) -> list[Unroll]:
         unrolls = []
-        for one in np.arange(len(env_ids))[:, np.newaxis]:
-            steps, states = self._memory(1)
+        origins = zip(env_ids.tolist(), first.tolist(), self._stream[env_ids].tolist(), strict=True)
+        for place, origin in enumerate(origins):
+            one, (steps, states) = slice(place, place + 1), self._memory(1)
             self._copy(env_ids[one], first[one], steps, states, 0)
             nests = self._nests([x[:, 0] for x in steps], [x[0] for x in states])
-            origin = (int(of_all[one[0]]) for of_all in (env_ids, first, self._stream[env_ids]))
             unrolls.append(Unroll(*nests, *origin))
         return unrolls

@@ -128,6 +128,7 @@ class Link:
 
     def _fail(self) -> None:
         self._is_over = True
+        self._world.links.remove(self)
         self.received.put(client.StreamStatus(grpc.StatusCode.UNAVAILABLE, "cut", ()))
 
     def _later(self, direction: int, call: Callable[[], Any]) -> None:

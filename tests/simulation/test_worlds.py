@@ -54,7 +54,7 @@ def _one_state_for_all_unrolls(store, num_envs, unroll):
 
 
 PLANTED = {
-    "a step is acted on twice": (Turns, "take", _every_stream_is_current),
+    "streams that have ended still act": (Turns, "take", _every_stream_is_current),
     "a task is not given back": (Tasks, "free", lambda tasks, task: None),
     "a wake-up is lost": (Fifo, "_left", _without_wake_up),
     "a state belongs to another step": (RingStore, "__init__", _one_state_for_all_unrolls),

@@ -136,7 +136,7 @@ class Learner:
                 self._check(batch, column)
             self.world.schedule.sleep(self.world.schedule.random.uniform(0.0, 0.1))
             self.updates += 1
-            self.world.trained[-1] = self.world.schedule.now
+            self.world.trained = self.world.schedule.now
             if batch.handle is not None:
                 self.experience.update_priorities(batch.handle, np.ones(self.world.batch_size))
             self.experience.trained()
@@ -175,6 +175,8 @@ class World:
 
     Attributes:
       played: when each environment was stepped last.
+      trained: when the last batch was trained on.
+      links: those that are not cut.
     """
 
     def __init__(self, schedule: Schedule, experience: ExperienceConfig, unroll: UnrollConfig, passes: int):
@@ -183,12 +185,11 @@ class World:
         self.num_actors, self.num_groups = schedule.random.randint(1, 3), schedule.random.randint(1, 2)
         self.env_batch_size = self.num_groups * schedule.random.randint(1, 2)
         self.num_envs = self.num_actors * self.env_batch_size
-        self.batch_size = (
-            self.num_envs if getattr(experience, "is_whole", True) else schedule.random.randint(1, 4)
-        )
+        is_whole = isinstance(experience, WholeRolloutsConfig)
+        self.batch_size = self.num_envs if is_whole else schedule.random.randint(1, 4)
         self.num_threads = schedule.random.randint(1, 2)
         self.lives, self.links = itertools.count(), list[Link]()
-        self.played, self.trained = dict[int, float](), {-1: 0.0}
+        self.played, self.trained = dict[int, float](), 0.0
         self.make_table: Callable[[], Table]
         self._ids = itertools.count()
         self._numbers = itertools.count()
@@ -236,9 +237,8 @@ class World:
         assert self.learner
         self.learner.is_listening = False
         self.schedule.kill(self.learner.process)
-        for link in self.links:
+        for link in list(self.links):
             link.cut()
-        self.links.clear()
 
 
 def simulate(world: World, fault_secs: float) -> None:
@@ -280,7 +280,7 @@ def simulate(world: World, fault_secs: float) -> None:
     for env_id in range(world.num_envs):
         last = world.played.get(env_id, 0.0)
         require(schedule.now - last < 10, f"Environment {env_id} stopped {schedule.now - last:.1f} s ago.")
-    require(schedule.now - world.trained[-1] < 20, "Training has stopped.")
+    require(schedule.now - world.trained < 20, "Training has stopped.")
 
 
 _REPLAY = ReplayConfig(replay_buffer_size=50, replay_buffer_min_size=5, replay_ratio=2.0, replay_threads=0)
