@@ -59,16 +59,20 @@ class Counting(gymnasium.Env):
 gymnasium.register("Counting-v0", Counting)
 """
 
-# The same, but its fifth step never returns; no signal ends the native code that it is in.
+# The same, but its fifth step never returns; no signal ends the native code that it is in. A signal that
+# comes after the file and before that code is raised in Python: it is ignored.
 HANGING = COUNTING.replace(
     "        self.step_number += 1\n",
     """        self.step_number += 1
         if self.step_number == 5:
             import ctypes, pathlib
-            pathlib.Path("hangs").touch()
-            mutex = ctypes.create_string_buffer(256)
-            for _ in range(2):
-                ctypes.CDLL(None).pthread_mutex_lock(mutex)
+            mutex, lock = ctypes.create_string_buffer(256), ctypes.CDLL(None).pthread_mutex_lock
+            lock(mutex)
+            try:
+                pathlib.Path("hangs").touch()
+                lock(mutex)
+            except KeyboardInterrupt:
+                lock(mutex)
 """,
 )
 KINDS = ["messages", "memory", "gateways"]
