@@ -93,11 +93,11 @@ class Saver:
         with contextlib.suppress(OSError):
             for path in self._replay.parent.glob(f"{self._replay.name}.*"):
                 ending = path.name.removeprefix(self._replay.name)
-                if ending == f".{self.env_frames}":  # It was to be renamed when the process was killed.
+                if ending == self._moment(self.env_frames):  # A process was killed before it renamed this.
                     path.replace(self._replay)
-                elif re.fullmatch(r"\.tmp|\.\d+(\.tmp)?", ending):
+                elif re.fullmatch(r"(\.\d+(_\d+)?)?(\.tmp)?", ending):
                     path.unlink()
-        if not self._trainer.updates:
+        if not self.env_frames:
             return
         found = [str(path) for path in self._run.replays()]
         if experience.is_saved and found and str(self._replay) not in found:
@@ -114,6 +114,10 @@ class Saver:
                 "starts empty."
             )
 
+    def _moment(self, env_frames: int) -> str:
+        """Ending of a replay whose checkpoint, with these updates and frames, may not be complete yet."""
+        return f".{self._trainer.updates}_{env_frames}"
+
     def is_due(self, env_frames: int) -> bool:
         """Whether a checkpoint is due that is kept for good, at these environment frames of the run."""
         return env_frames // self._keep_every_frames > self._kept
@@ -125,7 +129,7 @@ class Saver:
         run resumes with both of one moment. Another host saves its replay at any time.
         """
         is_kept, self._kept = self.is_due(env_frames), env_frames // self._keep_every_frames
-        new_replay = self._replay.with_name(f"{self._replay.name}.{env_frames}")
+        new_replay = self._replay.with_name(self._replay.name + self._moment(env_frames))
         try:
             try:
                 if experience.is_saved:
@@ -133,7 +137,7 @@ class Saver:
                     experience.save(str(new_replay if self._team.is_first else self._replay))
             finally:  # A checkpoint without its replay is better than none.
                 if self._team.is_first:
-                    self._save_checkpoint(env_frames, metrics)
+                    self._save_checkpoint(env_frames, metrics, new_replay)
             if self._team.is_first and is_kept:
                 self._checkpointer.keep()
             self.unsaved = ""
@@ -148,12 +152,9 @@ class Saver:
                 f"{last}."
             )
         with contextlib.suppress(OSError):
-            if self._saved_frames == env_frames:
-                new_replay.replace(self._replay)
-            else:
-                new_replay.unlink()
+            new_replay.unlink()  # Its checkpoint is not complete.
 
-    def _save_checkpoint(self, env_frames: int, metrics: RunMetrics) -> None:
+    def _save_checkpoint(self, env_frames: int, metrics: RunMetrics, new_replay: Path) -> None:
         progress = self._checkpointer.progress
         progress.env_frames.assign(env_frames)
         progress.agent_steps.assign(env_frames // self._spec.num_action_repeats)
@@ -162,6 +163,8 @@ class Saver:
         progress.recent.value = metrics.recent
         self._checkpointer.save()
         self._saved_frames = env_frames
+        with contextlib.suppress(OSError):
+            new_replay.replace(self._replay)
         mean_return = metrics.settled_return(self._algorithm.num_eval_envs)
         if mean_return is not None:
             self._checkpointer.save_if_best(mean_return)

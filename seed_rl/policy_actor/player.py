@@ -120,13 +120,18 @@ class Player:
         self._version = -1
 
     def begin(self, stream: Stream, weights: pb.Weights) -> None:
-        """Plays over a new connection: with these weights, and new unrolls."""
+        """Plays over a new connection: with these weights, and new unrolls.
+
+        A lost learner may have had higher versions; its last step counts as acted on by these weights.
+        """
         self._set(weights)
         self._stream = stream
         self._new.clear()
         self._acted, self._withheld = self._withheld, {}
         for number, unrolls in enumerate(self._unrolls):
             unrolls.count = int(number in self._acted)  # The last step has been acted on already.
+            versions = unrolls.steps[-1]
+            versions[:1] = np.minimum(versions[:1], weights.version)
             self._episodes[number].clear()
 
     def send(self, group: int, episodes: Sequence[pb.Episode]) -> None:

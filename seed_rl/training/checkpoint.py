@@ -30,6 +30,9 @@ from seed_rl.training.trainer import Trainer
 # Errors of a full disk and other file system problems.
 WRITE_ERRORS = (OSError, tf.errors.OpError)
 
+# Ending of the index in `unfinished` of a checkpoint that only has to be moved.
+_COMPLETE = ".complete"
+
 # Errors of reading a damaged checkpoint: TensorFlow maps its own to these.
 _READ_ERRORS = (tf.errors.OpError, ValueError, IndexError, RuntimeError)
 
@@ -101,6 +104,9 @@ class Checkpointer:
           ValueError: it belongs to another network or optimizer, or there are checkpoints but none is
             readable.
         """
+        for directory in (self._run.checkpoints, self._run.best_checkpoints, self._run.kept_checkpoints):
+            with contextlib.suppress(OSError):
+                _place(directory)
         path, damaged = newest_readable(self._run.checkpoints)
         if path is not None:
             _read(path, lambda plain: self._checkpoint.restore(plain).assert_consumed())
@@ -180,18 +186,29 @@ class Checkpointer:
         return True
 
     def _write(self, directory: CheckpointDirectory) -> Path:
-        """Writes a checkpoint. One that is left incomplete would be the newest, so its index comes last."""
+        """Writes a checkpoint in `unfinished`, then gives its files their names."""
         path, unfinished = directory.prefix(self._trainer.updates), directory.unfinished
         shutil.rmtree(unfinished, ignore_errors=True)  # Of a process that was killed while it saved.
         try:
             unfinished.mkdir(parents=True)
             self._checkpoint.save_counter.assign_add(1)  # Part of every checkpoint of earlier versions.
             self._checkpoint.write(str(unfinished / path.name))
-            for file in files_of(unfinished / path.name):
-                file.replace(path.with_name(file.name))
+            (unfinished / f"{path.name}{CHECKPOINT_INDEX}").rename(unfinished / f"{path.name}{_COMPLETE}")
+            _place(directory)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
         return path
+
+
+def _place(directory: CheckpointDirectory) -> None:
+    """Gives the files of a complete checkpoint in `unfinished` their names, the index last.
+
+    Until then that index has another name, so the next process goes on where this one is killed. OSError.
+    """
+    for index in () if directory.unfinished.is_symlink() else directory.unfinished.glob(f"*{_COMPLETE}"):
+        for data in files_of(index.with_suffix("")):
+            data.replace(directory.path / data.name)
+        index.replace(directory.path / f"{index.stem}{CHECKPOINT_INDEX}")
 
 
 class Rotation:

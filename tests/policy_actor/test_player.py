@@ -247,12 +247,13 @@ def test_unrolls_of_versions_that_there_are_not_are_dropped_and_counted():
     lost.is_silent = True
     play_over(player, lost, 1)
     play_over(player, learner, 3)  # The first of these begins with the last step of the lost one.
+    learner.take(lost.messages[0])
     assert learner.fifo.figures()["dropped_unrolls"] == SIZE
     assert "dropped_unrolls" not in learner.fifo.figures()
-    batches = [learner.fifo.sample() for _ in range(2)]
+    batches = [learner.fifo.sample() for _ in range(3)]
     assert not learner.fifo.batch_ready() and not learner.refusals
     assert {version for batch in batches for version in batch.policy_version.ravel()} == {5}
-    assert learner.core.agent_steps == 3 * T * SIZE
+    assert learner.core.agent_steps == 4 * T * SIZE
 
 
 def test_processes_that_have_gone_are_forgotten(monkeypatch):
