@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from seed_rl.flags.errors import UsageError
 from seed_rl.launch import reaper
 from seed_rl.messages import COMPLETE, LAUNCHER_LINK, REFUSED, last_line
 
@@ -29,6 +30,9 @@ _UNREPORTED_CODE = 1
 # Enough for more actors than one learner can serve. Containers often allow a billion, and some libraries
 # spend time on every descriptor that is allowed.
 _ENOUGH_DESCRIPTORS = 1 << 16
+
+# With fewer, libraries of a learner or gateway end its process by a signal.
+_FEWEST_DESCRIPTORS = 64
 
 # A reaper that does not end by then was stopped.
 _MOST_KILL_SECS = 15.0
@@ -202,11 +206,19 @@ def raise_descriptor_limit() -> None:
     """Raises this process's limit on file descriptors as far as it can without privileges, up to 65,536.
 
     A learner needs one per actor, and many systems allow 1,024 unless a process requests more.
+
+    Raises:
+      UsageError: it may have too few for a learner or gateway without actors.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return
     wanted = _ENOUGH_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH_DESCRIPTORS)
+    if wanted < _FEWEST_DESCRIPTORS:
+        raise UsageError(
+            f"This process may have {wanted} open files; raise its limit (ulimit -n) to at least "
+            f"{_FEWEST_DESCRIPTORS}, and by two for each actor."
+        )
     if wanted > soft:
         with contextlib.suppress(ValueError, OSError):  # macOS allows fewer than it reports.
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

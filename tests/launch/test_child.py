@@ -1,6 +1,7 @@
 """Children that leave processes behind: a daemon, one in another session, a stubborn one; limits."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -153,3 +154,18 @@ def test_the_soft_limit_on_open_files_becomes_the_hard_one(soft):
     command = [sys.executable, "-c", LIMIT.format(soft=soft)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["300", "300"], done.stderr
+
+
+@pytest.mark.parametrize("command", ["learner", "gateway"])
+@pytest.mark.parametrize("limit", [24, 63])
+def test_a_hard_limit_on_open_files_that_is_too_low_is_one_sentence(command, limit):
+    done = subprocess.run(
+        [sys.executable, "-m", "seed_rl", command],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"seed_rl: error: This process may have {limit} open files; raise")
+    assert done.stderr.count("\n") == 1
