@@ -38,9 +38,9 @@ class GatewayConfig(SecurityConfig):
 def main(argv: list[str]) -> int:
     """Serves actors until a signal comes, or until it cannot; returns the exit code."""
     log_lines()
-    raise_descriptor_limit()
     config, _ = parse_options(argv, __doc__ or "", GatewayConfig)
     with usage_errors():
+        raise_descriptor_limit()
         security = load_security(config, os.environ)
         check_listening(config.server_address, config, security)
         listener = Listener(config.server_address, -1, (SERVICE,), security)

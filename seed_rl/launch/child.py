@@ -12,7 +12,6 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from seed_rl.flags.errors import UsageError
 from seed_rl.launch import reaper
 from seed_rl.messages import COMPLETE, LAUNCHER_LINK, REFUSED, last_line
 
@@ -208,14 +207,14 @@ def raise_descriptor_limit() -> None:
     A learner needs one per actor, and many systems allow 1,024 unless a process requests more.
 
     Raises:
-      UsageError: it may have too few for a learner or gateway without actors.
+      ValueError: it may have too few for a learner or gateway without actors.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return
     wanted = _ENOUGH_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH_DESCRIPTORS)
     if wanted < _FEWEST_DESCRIPTORS:
-        raise UsageError(
+        raise ValueError(
             f"This process may have {wanted} open files; raise its limit (ulimit -n) to at least "
             f"{_FEWEST_DESCRIPTORS}, and by two for each actor."
         )

@@ -72,7 +72,8 @@ def run_learner(argv: list[str], description: str) -> int:
 
 
 def _learn(argv: list[str], description: str, stop: StopSignals, stack: contextlib.ExitStack) -> int:
-    raise_descriptor_limit()
+    with usage_errors():
+        raise_descriptor_limit()
     settings, probe = _resolved(argv, description, stop, stack)
     config, credentials = settings.read(LearnerConfig), settings.read(SecurityConfig)
     agent_config = settings.agent_config()
