@@ -111,6 +111,20 @@ def test_the_python_on_a_page_is_python(page):
         ast.parse(block)
 
 
+def test_each_promise_of_what_survives_names_tests_that_exist():
+    text = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+    promises, _, others = text.partition("## Not promised")
+    named = re.findall(r"`([a-z_/]+\.py)::(\w+)`", promises)
+    missing = []
+    for path, name in named:
+        tree = ast.parse((ROOT / "tests" / path).read_text(encoding="utf-8"))
+        if name not in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}:
+            missing.append(f"{path}::{name}")
+    assert missing == [] and "::" not in others
+    without = [item for item in promises.split("\n* ")[1:] if "::" not in item]
+    assert without == [] and len(named) == promises.count("::")
+
+
 SHELL = [
     pytest.param(block, id=f"{page.stem}: {block.partition(chr(10))[0]}")
     for page in PAGES
