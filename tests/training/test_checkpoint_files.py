@@ -6,9 +6,16 @@ from pathlib import Path
 import pytest
 
 from seed_rl.runs.layout import CheckpointDirectory, RunDirectory
-from seed_rl.training.checkpoint import Rotation, best_checkpoint, newest_checkpoint, remove
+from seed_rl.training.checkpoint import (
+    Rotation,
+    best_checkpoint,
+    files_of,
+    is_whole,
+    newest_checkpoint,
+    remove,
+)
 from tests.selection import mostly_long, mostly_slow
-from tests.training.test_checkpoint import save, small_run
+from tests.training.test_checkpoint import PairRun, save, small_run
 
 HOUR = 3600
 
@@ -95,6 +102,33 @@ def test_a_save_removes_what_an_interrupted_one_has_left_and_nothing_else(tmp_pa
     assert wrong == []
     assert (directory / "ckpt-9.index").exists()
     assert not (directory / "unfinished").exists()
+
+
+# How many of a checkpoint's files, the data first, have their names when the process is killed; whether
+# `unfinished` is a link to elsewhere.
+PLACED = [(0, False), (1, False), (0, True)]
+
+
+@pytest.mark.parametrize(("placed", "is_link"), PLACED)
+@pytest.mark.parametrize("name", ["checkpoints", "best_checkpoints", "kept_checkpoints"])
+def test_a_checkpoint_that_was_complete_gets_its_names_at_the_next_start(tmp_path, name, placed, is_link):
+    run = PairRun(tmp_path / "run")
+    run.checkpointer.save()
+    run.checkpointer.save_if_best(1.0)
+    run.checkpointer.keep()
+    found = getattr(RunDirectory(tmp_path / "run"), name)
+    data, index = files_of(found.prefix(0))
+    elsewhere = tmp_path / "elsewhere" if is_link else found.unfinished
+    elsewhere.mkdir()
+    if is_link:
+        found.unfinished.symlink_to(elsewhere)
+    if not placed:
+        data.rename(elsewhere / data.name)
+    index.rename(elsewhere / f"{index.stem}.complete")
+    left = sorted(elsewhere.iterdir())
+    PairRun(tmp_path / "run").checkpointer.restore()
+    assert is_whole(str(found.prefix(0))) != is_link
+    assert sorted(elsewhere.iterdir()) == (left if is_link else [])
 
 
 def test_a_checkpoint_that_is_only_half_removed_leaves_no_index(directory, monkeypatch):
