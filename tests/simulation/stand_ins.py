@@ -108,12 +108,16 @@ class Table:
     `on_act` is called with the key of each step, the state before it, and the version of the weights.
     """
 
-    def __init__(self, policy: Witness, num_envs: int, on_act: Callable[[Key, int, int], None]):
+    def __init__(
+        self, world: "World", policy: Witness, num_envs: int, on_act: Callable[[Key, int, int], None]
+    ):
+        self._schedule = world.schedule
         self._policy, self._on_act, self._codec = policy, on_act, StepCodec(game_spec())
         self._states, self._last = np.zeros(num_envs, np.int64), np.zeros(num_envs, np.int32)
 
     def act(self, rows: np.ndarray) -> tuple[np.ndarray, AgentOutput, Any, np.ndarray]:
         """See `EnvTable.act`."""
+        self._take_time()
         env_ids, record, handle = rows["env_id"], rows["record"], self._policy.updates.handle
         version = int(tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.int64))
         observation = self._codec.views(record).observation
@@ -122,7 +126,13 @@ class Table:
             self._on_act(tuple(key), state, version)
         self._states[env_ids] = np.where(record["done"], 1, states + 1)
         self._last[env_ids] = action
+        self._take_time()
         return prev_action, AgentOutput(action, {}), states[rows["starts"]], np.ones(len(env_ids), bool)
+
+    def _take_time(self) -> None:
+        random = self._schedule.random
+        if random.random() < 0.1:
+            self._schedule.sleep(random.choice((0.0, 0.01, 1.0)))
 
     def reset(self, env_ids: np.ndarray) -> None:
         """See `EnvTable.reset`."""

@@ -85,7 +85,7 @@ PLANTED = {
         Tasks,
         "free",
         lambda tasks, task: None,
-        "Not all environments play",
+        "Not all environments play|does not play",
     ),
     "a wake-up is lost": ("queue", Fifo, "_left", _without_wake_up, "wait for ever|nothing is trained"),
     "a state is of another step": ("queue", RingStore, "__init__", _one_state_for_all_unrolls, "The state"),
@@ -94,7 +94,7 @@ PLANTED = {
         Checkpointer,
         "_write",
         _write_in_place,
-        "A checkpoint is incomplete",
+        "A checkpoint is incomplete|checkpoints in .* can be read",
     ),
     "streams that have ended still act": (
         "queue",
@@ -102,6 +102,13 @@ PLANTED = {
         "take",
         _every_stream_is_current,
         "acted on twice|several environments or sessions",
+    ),
+    "a stream does not wait for the step of the one before": (
+        "queue",
+        Turns,
+        "_is_held",
+        lambda turns, env_ids: False,
+        "of another step|several environments or sessions",
     ),
     "unfinished unrolls stay": (
         "replay",
