@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from seed_rl.devices.publisher import PolicyCopy, Publisher
 from seed_rl.experience.base import Batch, Experience, Setup
-from seed_rl.experience.experience_config import ReplayConfig
+from seed_rl.experience.experience_config import ReplayConfig, WholeRolloutsConfig
 from seed_rl.hosts.team import Team
 from seed_rl.inference.core import Core, InferenceCore
 from seed_rl.learner.learner_config import LearnerConfig
@@ -190,6 +190,9 @@ class Learner:
         played = action if versions[-1] >= 0 else action[:-1]  # A rollout's last step is not acted on.
         require((played == right_action(seen)[: len(played)]).all(), f"Actions of other steps in {what}.")
         require(max(versions) <= self.updates, f"Versions {versions} that there are not yet in {what}.")
+        if not done[0]:
+            before = right_action(seen[0] - np.eye(4, dtype=int)[STEP])
+            require(sample.prev_action[0, column] == before, f"Another previous action in {what}.")
         for t in range(1, len(seen)):
             require(sample.prev_action[t, column] == action[t - 1], f"Another previous action in {what}.")
             new = [seen[t - 1, EPISODE] + 1, 0] if done[t] else [seen[t - 1, EPISODE], seen[t - 1, STEP] + 1]
@@ -197,15 +200,15 @@ class Learner:
             due = 0.0 if truncated[t - 1] else float(action[t - 1] % 1000)
             require(reward[t] == due, f"A reward of another step in {what}.")
         keys: list[Any] = [tuple(row[1:]) for row in seen.tolist()]
-        for key, version in zip(keys, versions, strict=True):
-            is_known = key in self.acted or version < 0 or batch.handle is not None
-            require(is_known, f"A step of nobody in {what}.")
-            if version >= 0 and key in self.acted:
-                is_right = self.acted[key].version == version
+        restored = getattr(self.experience, "_num_restored", 0)
+        if batch.handle is None or batch.handle[column] >= restored:  # Else a lost learner has acted.
+            for key, version in zip(keys, versions, strict=True):
+                is_right = version < 0 or (key in self.acted and self.acted[key].version == version)
                 require(is_right, f"The version {version} of another step in {what}.")
-        if keys[0] in self.acted and not done[0]:
-            state = int(sample.initial_state[column])
-            require(state == self.acted[keys[0]].state, f"The state {state} of another step in {what}.")
+            is_right = done[0] or int(sample.initial_state[column]) == self.acted[keys[0]].state
+            require(is_right, f"The state {sample.initial_state[column]} of another step in {what}.")
+        if isinstance(kind.experience, WholeRolloutsConfig):
+            require(len({*versions} - {-1}) == 1, f"Versions {versions} of one rollout in {what}.")
         if kind.passes is not None:
             trained.update(keys[kind.unroll.burn_in : -1])
             most = max(trained[key] for key in keys[kind.unroll.burn_in : -1])

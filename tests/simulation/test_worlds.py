@@ -7,10 +7,11 @@ import pytest
 
 from seed_rl.devices.publisher import PolicyCopy, WeightsReader
 from seed_rl.experience.base import StepStore
-from seed_rl.experience.fifo import Fifo
+from seed_rl.experience.fifo import Fifo, Rollouts
 from seed_rl.experience.unroll_store import RingStore
 from seed_rl.inference.core import InferenceCore
 from seed_rl.inference.streams import Turns
+from seed_rl.policy_actor.player import Player
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.tasks import Tasks
 from seed_rl.training.checkpoint import Checkpointer
@@ -45,6 +46,24 @@ def _acts_again(core, requests):
     return _begin(core, requests)
 
 
+def _knows_every_action(core, requests):
+    answered = _begin(core, requests)
+    core._is_unknown[:] = False
+    return answered
+
+
+def _unknown_one_by_one(core, requests):
+    answered = _begin(core, requests)
+    env_ids = requests[0].group.env_ids
+    core._is_unknown[env_ids] &= ~core._steps.decode(requests[0].records).done
+    return answered
+
+
+def _forgets_actions(player, stream, weights):
+    _begin_player(player, stream, weights)
+    player._acted = {}
+
+
 @contextlib.contextmanager
 def _every_stream_is_current(turns, groups):
     """Streams that have ended act, too, and those that begin are like others."""
@@ -75,7 +94,7 @@ def _old_weights(copy):
     yield copy._pending[0] if copy._pending else 0
 
 
-_begin, _init = InferenceCore._begin, RingStore.__init__
+_begin, _begin_player, _init = InferenceCore._begin, Player.begin, RingStore.__init__
 
 # By fault: the kind of world, what is replaced, by what, and words of the sentence that reports it.
 PLANTED = {
@@ -130,6 +149,34 @@ PLANTED = {
         "version",
         property(lambda reader: 1 << 40),
         "that there are not yet",
+    ),
+    "environments act while their rollout is trained on": (
+        "rollouts",
+        Rollouts,
+        "hold",
+        lambda rollouts, env_ids, resume: False,
+        "of one rollout|trained on 2 times|wait for ever|nothing is trained",
+    ),
+    "an action that is not known becomes the previous one": (
+        "queue",
+        InferenceCore,
+        "_begin",
+        _knows_every_action,
+        "Another previous action",
+    ),
+    "environments of a group store different numbers of steps": (
+        "rollouts",
+        InferenceCore,
+        "_begin",
+        _unknown_one_by_one,
+        "wait for ever|nothing is trained|does not play",
+    ),
+    "a policy actor acts on a step again": (
+        "policy actors",
+        Player,
+        "begin",
+        _forgets_actions,
+        "was acted on twice",
     ),
     "old weights act": ("queue", PolicyCopy, "acting", _old_weights, "The version"),
 }
