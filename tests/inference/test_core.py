@@ -153,44 +153,27 @@ def test_unrolls_are_aligned(length, burn_in):
             np.testing.assert_array_equal(unrolls[1].env.observation["step"][: burn_in + 1], overlap)
 
 
-@pytest.mark.parametrize("is_new_actor", [True, False])
-@pytest.mark.parametrize(("length", "burn_in"), [(4, 0), (4, 3)])
-def test_a_new_stream_voids_its_own_unfinished_unrolls_and_a_new_actor_starts_clean(
-    length, burn_in, is_new_actor
-):
-    world, stored = World([1, 1], length, burn_in), burn_in + length + 1
-    for _ in range(stored + length + 1):
-        world.step(0, 1)
-    before = len(world.unrolls[0])
-    world.rejoin(0, is_new_actor)
-    back = world.next_step[0]
-    for _ in range(3 * stored):
-        world.step(1, 0)
-    for unroll in world.unrolls[0] + world.unrolls[1]:
-        assert_aligned(unroll, stored)  # No unroll holds steps of both streams.
-    first = world.unrolls[0][before]
-    assert first.env.observation["step"][0] == back  # And no later step is left out.
-    assert first.initial_state["acted"] == (0 if is_new_actor else back)  # Or the episode continues.
-    firsts = [unroll.env.observation["step"][0] for unroll in world.unrolls[1]]
-    assert firsts == list(range(length // 2, world.next_step[1] - stored + 1, length))
+def test_the_streams_before_and_after_are_told_apart_in_one_batch():
+    world = World([2, 1], 4, 0)
+    world.step(0, 1)
+    late = world.request(0)
+    world.rejoin(0, is_new_actor=True)
+    (late_answer, first_answer), _ = world.core.process([late, world.request(0)])
+    assert isinstance(late_answer, BadStep)
+    assert ActionCodec(SPEC.action).decode(first_answer).tolist() == [action(0, 1000), action(1, 1000)]
 
 
-@pytest.mark.parametrize(("length", "burn_in"), [(4, 0), (4, 3)])
-def test_episodes_that_began_before_a_restart_start_after_the_action_that_is_not_known(length, burn_in):
-    """A step is answered and not stored if a learner that is lost chose the action before it.
-
-    Nor are those of the other environments of its group, which stay at the same step of their unrolls.
-    """
-    world, stored = World([2, 1], length, burn_in), burn_in + length + 1
-    world.next_step[:2] = 17, 1000  # The second environment is at a reset, which no action leads to.
-    for _ in range(3 * stored):
-        world.step(0, 1)
-    for unroll in world.unrolls[0] + world.unrolls[1] + world.unrolls[2]:
-        step = unroll.env.observation["step"]
-        assert unroll.prev_action[0] == (0 if step[0] % 1000 == 0 else action(unroll.env_id, step[0] - 1))
-    starts = [unrolls[0].env.observation["step"][0] for unrolls in world.unrolls]
-    assert starts == [18, 1001 + length // 3, 2 * length // 3]
-    assert world.core.agent_steps == 3 * 3 * stored
+def test_a_new_actor_starts_clean_even_if_its_first_stream_came_to_nothing():
+    world = World([1], 4, 0)
+    for _ in range(3):
+        world.step(0)
+    world.rejoin(0, is_new_actor=True)  # It leaves before its first step is acted on,
+    world.rejoin(0, is_new_actor=False)  # and comes back.
+    for _ in range(8):
+        world.step(0)
+    assert world.unrolls[0]
+    for unroll in world.unrolls[0]:
+        assert_aligned(unroll, 5)
 
 
 @pytest.mark.parametrize(("length", "burn_in"), [(5, 0), (4, 2)])

@@ -121,31 +121,6 @@ def test_a_fast_group_waits_for_a_slow_one():
     assert world.next_step.tolist() == [T + 1] * 4  # and get their actions from the new weights.
 
 
-def test_a_new_actor_begins_its_unroll_again_and_the_others_wait():
-    world = World(2)
-    for group in (0, 1):
-        world.play(group, batches=T)
-    world.join(1)  # One step before the end of its unroll.
-    world.play(0)
-    world.play(1, batches=T + 1)
-    batch = world.rollouts.sample()
-    world.version += 1
-    world.rollouts.trained()
-    check(batch, 0, [0, 0, 1000, 1000])
-
-
-def test_an_actor_that_is_replaced_while_it_waits():
-    world = World(2)
-    world.play(0, batches=T + 1)
-    world.join(0)
-    world.play(0)  # Its environments have played their part, so it waits as well.
-    assert world.next_step[0] == 1000
-    world.play(1, batches=T + 1)
-    check(world.train(), 0, [0] * 4)
-    world.answer()
-    assert world.next_step.tolist() == [1001, 1001, T + 1, T + 1]  # The old stream's request is not answered.
-
-
 @pytest.mark.parametrize("reward", [np.nan, 1e16])
 def test_a_last_step_that_must_not_be_trained_on_is_refused_at_once(reward):
     world = World(1)
@@ -166,10 +141,3 @@ def test_environments_that_only_evaluate_are_in_no_rollout():
     check(world.train(), 0, [0])
     world.answer()
     assert world.next_step.tolist() == [T + 1] * 4
-
-
-def test_a_rollout_is_complete_though_an_episode_of_its_group_began_before_a_restart():
-    world = World(num_groups=1)
-    world.next_step[:] = 17, 1000  # The second environment is at a reset.
-    world.play(0, batches=T + 2)
-    assert world.rollouts.batch_ready()

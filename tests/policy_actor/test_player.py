@@ -198,23 +198,6 @@ def test_groups_play_on_while_another_waits_for_its_answer():
     assert sorted(step.group for step in learner.messages) == [0, 1]
 
 
-def test_a_new_connection_starts_new_unrolls_and_acts_on_no_step_twice():
-    """Each step of Catch's episodes comes once: the account of agent steps balances."""
-    learner, player = make_catch(lstm_size=8)
-    (group,) = player.groups
-    play_over(player, learner, 2)
-    applied = group.applied
-    learner.is_silent = True  # The third message is lost.
-    play_over(player, learner, 1)
-    assert applied < group.applied <= applied + T
-    learner.is_silent = False
-    play_over(player, learner, 2)
-    batches = [learner.fifo.sample() for _ in range(4)]
-    for batch in batches:
-        np.testing.assert_array_equal(batch.sample.prev_action[1:], batch.sample.agent.action[:-1])
-    assert learner.core.agent_steps == 4 * T * SIZE
-
-
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [

@@ -27,7 +27,6 @@ from seed_rl.serving.shared_memory import make_wake_up_set
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec
 from seed_rl.wire.codec import StepCodec
 from seed_rl.wire.protocol import SERVICE, EnvironmentDescription, max_message_bytes
-from tests.processes.client import Client, Memory, records
 
 pytestmark = pytest.mark.slow
 
@@ -93,20 +92,6 @@ class Witness(Policy):
     def act(self, prev_action, env, state, env_ids):
         name, step = tf.unstack(tf.cast(env.observation, tf.int64), axis=-1)
         return AgentOutput(tf.cast(answer(name, step), tf.int32), {}), env.observation
-
-
-class Counter(Policy):
-    """Its actions are different for each call; its state counts those of an environment."""
-
-    def __init__(self):
-        self._calls = tf.Variable(0)
-
-    def initial_state(self, batch_size):
-        return tf.zeros([batch_size], tf.int32)
-
-    def act(self, prev_action, env, state, env_ids):
-        self._calls.assign_add(1)
-        return AgentOutput(100 * self._calls + env_ids, {}), tf.where(env.done, 0, state) + 1
 
 
 @contextlib.contextmanager
@@ -179,44 +164,6 @@ def start_counting(house, *flags):
         f"--transport={house.transport}",
         *flags,
     )
-
-
-def connected(house):
-    """A process that has joined, wherever it was sent, and what it can use: (client, carrier, Welcome)."""
-    address = house.address
-    while address:
-        client = Client(address, process_id=7)
-        welcome = client.join(ENVS_PER_ACTOR, task=0, can_share_memory=house.transport == "auto")
-        address = welcome.address
-    assert (welcome.task, welcome.must_reset) == (0, False)
-    return client, Memory(welcome, ENVS_PER_ACTOR) if welcome.memory.address else client, welcome
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_step_is_acted_on_once_though_the_connection_was_lost(house, kind):
-    """The process goes on with the action that it got first, and the learner stores what was executed."""
-    applied, actions = 0, []
-    with serving(house, kind, Counter()) as unrolls:
-        for last in (2, 4, 4 + LENGTH + 1):  # The answers to 2 and 4 are lost on their way.
-            client, carrier, welcome = connected(house)
-            client.ready(applied, shares_memory=carrier is not client)
-            for number in range(applied, last + 1):
-                step = records(welcome, ENVS_PER_ACTOR, done=number == 0, observation=number)
-                carrier.step(0, step)
-                ((_, answer),) = carrier.actions()
-                assert number == len(actions) or answer == actions[number]
-                actions[number:] = [answer]
-            applied = last
-            carrier.close()
-            client.close()
-        house.wait_until(lambda: len(unrolls) == ENVS_PER_ACTOR, "an unroll of each environment")
-    executed = np.array([np.frombuffer(answer, "<i4") for answer in actions])
-    assert len(set(actions)) == len(actions)
-    for unroll in unrolls:
-        np.testing.assert_array_equal(unroll.env.observation[:, 0], np.arange(5, 5 + LENGTH + 1))
-        np.testing.assert_array_equal(unroll.agent.action, executed[5:, unroll.env_id])
-        np.testing.assert_array_equal(unroll.prev_action, executed[4:-1, unroll.env_id])
-        assert unroll.initial_state == 5
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: a mutex may be made of zeros there")

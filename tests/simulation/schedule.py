@@ -4,12 +4,14 @@ Tasks are greenlets: code that blocks runs unchanged, and only one task runs at 
 be interrupted or has to wait, a seeded generator chooses the next. Time passes only when all tasks wait.
 """
 
+import asyncio
 import collections
 import contextlib
 import queue
 import random
+import secrets
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import greenlet
@@ -26,6 +28,7 @@ class Task(greenlet.greenlet):
     Attributes:
       process: the name of its process; all tasks of a process die together.
       due: when it goes on although nothing has woken it; None: never.
+      poll: whether what it waits for outside of the schedule is there; None: it waits for nothing there.
       is_ready: whether it may go on now.
       local: values of `threading.local`, by object.
     """
@@ -34,6 +37,7 @@ class Task(greenlet.greenlet):
         super().__init__(run, hub)
         self.process, self.name = process, name
         self.due: float | None = None
+        self.poll: Callable[[], Any] | None = None
         self.is_ready = True
         self.local: dict[int, dict[str, Any]] = {}
 
@@ -48,6 +52,8 @@ class Schedule:
       events: how often a task has gone on.
       tasks: those that live.
       trace: the last events, in words.
+      at_death: called with the name of a process that is killed.
+      is_over: whether the world is gone; nothing waits any more.
     """
 
     def __init__(self, seed: int):
@@ -57,10 +63,10 @@ class Schedule:
         self.events = 0
         self.trace: collections.deque[str] = collections.deque(maxlen=_TRACED)
         self.tasks: list[Task] = []
-        self._hub, self._is_over = greenlet.getcurrent(), False
-        self._dead: list[
-            Task
-        ] = []  # Kept: what they were about to do must not happen, not even at their end.
+        self.at_death: list[Callable[[str], None]] = []
+        self.is_over, self._hub = False, greenlet.getcurrent()
+        # Kept: what they were about to do must not happen, not even at their end.
+        self._dead: list[Task] = []
         self._frozen: set[str] = set()
 
     def spawn(self, process: str, name: str, run: Callable[[], Any]) -> Task:
@@ -91,8 +97,13 @@ class Schedule:
         self._dead += [task for task in self.tasks if task.process == process]
         self.tasks = [task for task in self.tasks if task.process != process]
         self._frozen.discard(process)
+        self._tell_of_death(process)
         if greenlet.getcurrent() in self._dead:
             self._hub.switch()
+
+    def _tell_of_death(self, process: str) -> None:
+        for call in self.at_death:
+            call(process)
 
     def freeze(self, process: str) -> None:
         """Stops the tasks of a process until `thaw`, as SIGSTOP does."""
@@ -112,13 +123,13 @@ class Schedule:
             self.current.is_ready = True
             self._switch()
 
-    def wait(self, timeout_secs: float | None) -> bool:
-        """Waits until the current task is woken; returns false after the time-out."""
+    def wait(self, timeout_secs: float | None, poll: Callable[[], Any] | None = None) -> bool:
+        """Waits until the current task is woken, or `poll` is true; returns whether it was woken."""
         task = self.current
-        task.is_ready = False
+        task.is_ready, task.poll = False, poll
         task.due = None if timeout_secs is None else self.now + max(0.0, timeout_secs)
         self._switch()
-        woken, task.is_ready, task.due = task.is_ready, False, None
+        woken, task.is_ready, task.due, task.poll = task.is_ready, False, None, None
         return woken
 
     def wake(self, task: Task) -> None:
@@ -130,21 +141,31 @@ class Schedule:
         self.wait(secs)
 
     def _switch(self) -> None:
-        if self._is_over:
+        if self.is_over:
             raise greenlet.GreenletExit
+        loop = asyncio._get_running_loop()  # All tasks are in one thread, and each may have its own.
+        asyncio._set_running_loop(None)
         self._hub.switch()
+        asyncio._set_running_loop(loop)
 
     def close(self) -> None:
         """Ends all tasks; the world that they belong to is gone."""
-        self._is_over = True
-        for task in (*self.tasks, *self._dead):
+        self.is_over = True
+        tasks = [*self.tasks, *self._dead]
+        for task in tasks:
             task.throw(greenlet.GreenletExit)
+        for process in {task.process for task in tasks}:
+            self._tell_of_death(process)
 
     def run(self, until: Callable[[], bool]) -> None:
         """Runs tasks until this is true; RuntimeError if all of them wait for ever."""
         while not until():
-            awake = [task for task in self.tasks if task.process not in self._frozen]
-            ready = [t for t in awake if t.is_ready or (t.due is not None and t.due <= self.now)]
+            awake, now = [task for task in self.tasks if task.process not in self._frozen], self.now
+            ready = [
+                t
+                for t in awake
+                if t.is_ready or (t.due is not None and t.due <= now) or (t.poll and t.poll())
+            ]
             if not ready:
                 times = [task.due for task in awake if task.due is not None]
                 if not times:
@@ -171,6 +192,8 @@ class Lock:
         self._waiting: list[Task] = []
 
     def acquire(self) -> bool:
+        if self._schedule.is_over:
+            return True
         task = self._schedule.current
         if self._owner is not task:
             self._schedule.interruption()
@@ -183,7 +206,7 @@ class Lock:
 
     def release(self) -> None:
         self._count -= 1
-        if not self._count:
+        if not self._count and not self._schedule.is_over:
             self._owner = None
             if self._waiting:
                 place = self._schedule.random.randrange(len(self._waiting))
@@ -276,8 +299,10 @@ class _Local:
 
 
 @contextlib.contextmanager
-def replaced(schedule: Schedule, modules: list[types.ModuleType]) -> Iterator[None]:
-    """Puts the schedule in the place of the time and the threads that modules use."""
+def replaced(
+    schedule: Schedule, modules: list[types.ModuleType], others: Mapping[str, Any]
+) -> Iterator[None]:
+    """Puts the schedule in the place of the time and the threads that modules use, and `others`, by name."""
     make = lambda kind: lambda *_: kind(schedule)  # noqa: E731
     now = lambda: schedule.now  # noqa: E731
     stands_in = {
@@ -286,11 +311,14 @@ def replaced(schedule: Schedule, modules: list[types.ModuleType]) -> Iterator[No
             RLock=make(Lock),
             Condition=make(Condition),
             local=make(_Local),
-            get_ident=lambda: id(schedule.current),
+            get_ident=lambda: id(greenlet.getcurrent()),
         ),
         "time": types.SimpleNamespace(monotonic=now, perf_counter=now, time=now, sleep=schedule.sleep),
         "random": schedule.random,
-        "secrets": types.SimpleNamespace(randbits=schedule.random.getrandbits),
+        "secrets": types.SimpleNamespace(
+            randbits=schedule.random.getrandbits, token_bytes=secrets.token_bytes, token_hex=secrets.token_hex
+        ),
+        **others,
     }
     before = [
         (module, name, getattr(module, name))

@@ -1,316 +1,316 @@
-"""The simulated world: a learner, its actors and their network, with the checks of what they do.
+"""The simulated world: a learner, its actors, gateways and network, with the checks of what they do.
 
-Real are the actor's loop, tasks, connections, batcher, inference core, stores and experience. In the place of
-TensorFlow, of gRPC and of games stand `Table`, `Link` and `Game`. Observations say where they come from,
-and actions and rewards follow from them, so every step that is trained on can be checked.
+Real are the actor's loop, service, connections, tasks, shared memory, gateways, batcher, inference cores,
+stores, experience, publisher, policy actors and saver. `stand_ins` has what stands in the place of networks,
+of TensorFlow's checkpoints, of gRPC and of games. Observations contain where they come from, and actions and
+rewards follow from them, so every step that is trained on can be checked.
 """
 
 import collections
 import contextlib
-import functools
 import itertools
 import logging
+import tempfile
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
-import grpc
-import numpy as np
+import greenlet
+import tensorflow as tf
 
 from seed_rl.actor import carriers, loop
 from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.actor.loop import Actor
+from seed_rl.devices import publisher
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.failures import FailureConfig
 from seed_rl.experience import base, fifo, rate_limiter, replay, unroll_store
-from seed_rl.experience.base import Batch, Experience, ExperienceConfig, Setup, UnrollConfig
+from seed_rl.experience.base import ExperienceConfig, UnrollConfig
 from seed_rl.experience.experience_config import FifoConfig, ReplayConfig, WholeRolloutsConfig
-from seed_rl.inference import core, streams
-from seed_rl.inference.core import InferenceCore
+from seed_rl.inference import core, streams, unroll_core
 from seed_rl.metrics import batches, idle_time
+from seed_rl.policy_actor import player
+from seed_rl.policy_actor.player import PolicyActor
 from seed_rl.seeds import derived_seed
-from seed_rl.serving import batcher, connection, connections
-from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.connection import Refusal, failure
-from seed_rl.serving.connections import Connections
-from seed_rl.serving.request import Answer, Request
-from seed_rl.serving.service import parsed
-from seed_rl.wire import client
-from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.protocol import LEARNERS_MARK, EnvironmentDescription
-from tests.simulation.schedule import Queue, Schedule, replaced
+from seed_rl.serving import batcher, connection, connections, gateway, service
+from seed_rl.serving import shared_memory as served_memory
+from seed_rl.serving.gateway import Gateway
+from seed_rl.training import checkpoint
+from seed_rl.wire import shared_memory
+from seed_rl.wire.protocol import SERVICE
+from tests.simulation import kernel
+from tests.simulation.learner import LEARNER, Acted, Learner
+from tests.simulation.schedule import Schedule, replaced
 from tests.simulation.stand_ins import (
-    EPISODE,
-    STEP,
     Channel,
+    Checkpoint,
     Fault,
     Game,
     Key,
     Link,
-    LinkCarrier,
+    Listener,
+    Stream,
     Table,
+    Witness,
     game_spec,
+    is_whole,
     require,
-    right_action,
 )
 
-_PAST_SECS = 60.0
+# In virtual seconds: until the world has healed, until a new actor plays, and for the checks afterwards.
+_HEALING_SECS, _NEW_ACTOR_SECS, _CALM_SECS = 60.0, 10.0, 3.0
 
 
-class Learner:
-    """A learner process from its start to its end, and the checks of what it acts and trains on."""
+class Kind(NamedTuple):
+    """A kind of world.
 
-    def __init__(self, world: "World", number: int, updates: int):
-        self.world, self.process, self.updates, self.is_listening = world, f"learner{number}", updates, True
-        self._acted: dict[Key, tuple[int, int]] = {}  # The state before a step, and the version that acted.
-        self._trained: collections.Counter[Key] = collections.Counter()
-        self._calls = Queue(world.schedule)
-        setup = Setup(world.num_envs, world.unroll, world.batch_size, updates=updates)
-        self.experience: Experience = world.experience.make(setup)
-        requests: Batcher[Request] = Batcher(world.num_envs, 0.02)
-        self._carriers: dict[Link, LinkCarrier] = {}
-        environment = EnvironmentDescription("game", {}, world.spec)
-        self._connections = Connections(environment, world.num_envs, [requests], world.num_envs)
-        weights = lambda: contextlib.nullcontext(self.updates)  # noqa: E731
-        world.make_table = lambda: Table(self, world.num_envs)
-        store = self.experience.store
-        inference = InferenceCore(None, world.spec, world.num_envs, 0, store, weights)  # type: ignore[arg-type]
-        spawn = functools.partial(world.schedule.spawn, self.process)
-        spawn("loop", self._loop)
-        spawn("training", self._train)
-        for thread in range(world.num_threads):
-            spawn(f"inference{thread}", lambda: inference.serve(requests, self._deliver))
-        if self.experience.background:
-            spawn("intake", self.experience.background)
+    experience, unroll: of the learner. passes: how often a step may be trained on; None: as often as replay
+    draws it. is_saved: whether there are checkpoints. holds_policy: whether actors have it.
+    """
 
-    def soon(self, call: Callable[[], None]) -> None:
-        """Calls a function on the loop, unless the process is dead."""
-        if self.is_listening:
-            self._calls.put(call)
+    experience: ExperienceConfig
+    unroll: UnrollConfig
+    passes: int | None
+    is_saved: bool = False
+    holds_policy: bool = False
 
-    def _loop(self) -> None:
-        while True:
-            self._calls.get()()
 
-    def _deliver(self, answers: list[tuple[Request, Answer]]) -> None:
-        self._connections.deliver(answers, lambda function, *args: self.soon(lambda: function(*args)))
+_REPLAY = ReplayConfig(replay_buffer_size=50, replay_buffer_min_size=5, replay_ratio=2.0, replay_threads=0)
+_SAVED = ReplayConfig(
+    replay_buffer_size=20,
+    replay_buffer_min_size=5,
+    replay_ratio=2.0,
+    replay_threads=0,
+    checkpoint_replay=True,
+)
 
-    def on_message(self, link: Link, message: bytes) -> None:
-        """What `InferenceService` does with a message."""
-        try:
-            if link.connection is None:
-                join, end = parsed(message, "join").join, functools.partial(self._on_refusal, link)
-                link.connection, welcome = self._connections.join(join, end)
-                link.down(pb.FromLearner(welcome=welcome).SerializeToString())
-                return
-            mine, carrier = link.connection, self._carriers.setdefault(link, LinkCarrier(link))
-            said = parsed(message, "steps" if mine.is_ready else "ready", "ready", "steps")
-            if said.HasField("ready"):
-                self._connections.ready(mine, said.ready, carrier)
-            else:
-                mine.steps([(s.group, s.records, s.episodes) for s in said.steps], carrier)
-        except Refusal as refusal:
-            self._on_refusal(link, refusal)
-        except Exception as error:
-            self._on_refusal(link, failure(error))
-
-    def _on_refusal(self, link: Link, refusal: Refusal | None) -> None:
-        status = (refusal.code, str(refusal)) if refusal else (grpc.StatusCode.OK, "")
-        link.down(client.StreamStatus(*status, (LEARNERS_MARK,)))
-        self.soon(lambda: self.on_end(link))
-
-    def on_end(self, link: Link) -> None:
-        """The stream has ended."""
-        if link.connection is not None:
-            link.connection.end()
-
-    def acts(self, key: Key, state: int) -> None:
-        """Notes that a step is acted on."""
-        require(key not in self._acted, f"The step {key} was acted on twice.")
-        self._acted[key] = state, self.updates
-
-    def _train(self) -> None:
-        while True:
-            batch = self.experience.sample()
-            for column in range(self.world.batch_size):
-                self._check(batch, column)
-            self.world.schedule.sleep(self.world.schedule.random.uniform(0.0, 0.1))
-            self.updates += 1
-            self.world.trained = self.world.schedule.now
-            if batch.handle is not None:
-                self.experience.update_priorities(batch.handle, np.ones(self.world.batch_size))
-            self.experience.trained()
-
-    def _check(self, batch: Batch, column: int) -> None:
-        """Checks an unroll `[S]`."""
-        sample, versions = batch.sample, batch.policy_version[:, column].tolist()
-        env, burn_in = sample.env, self.world.unroll.burn_in
-        seen, action = env.observation[:, column], sample.agent.action[:, column]
-        done, truncated, reward = env.done[:, column], env.truncated[:, column], env.reward[:, column]
-        what = f"unroll {seen.tolist()}"
-        require((seen[:, :2] == seen[0, :2]).all(), f"An {what} of several environments or sessions.")
-        played = action if versions[-1] >= 0 else action[:-1]  # A rollout's last step is not acted on.
-        require((played == right_action(seen)[: len(played)]).all(), f"Actions of other steps in {what}.")
-        for t in range(1, len(seen)):
-            require(sample.prev_action[t, column] == action[t - 1], f"Another previous action in {what}.")
-            new = [seen[t - 1, EPISODE] + 1, 0] if done[t] else [seen[t - 1, EPISODE], seen[t - 1, STEP] + 1]
-            require(seen[t, 2:].tolist() == new, f"Steps that do not follow each other in {what}.")
-            due = 0.0 if truncated[t - 1] else float(action[t - 1] % 1000)
-            require(reward[t] == due, f"A reward of another step in {what}.")
-        keys: list[Any] = [tuple(row[1:]) for row in seen.tolist()]
-        for key, version in zip(keys, versions, strict=True):
-            if version >= 0 and key in self._acted:
-                require(self._acted[key][1] == version, f"The version {version} of another step in {what}.")
-        if keys[0] in self._acted and not done[0]:
-            state = int(sample.initial_state[column])
-            require(state == self._acted[keys[0]][0], f"The state {state} of another step in {what}.")
-        if batch.handle is None:
-            self._trained.update(keys[burn_in:-1])
-            most = max(self._trained[key] for key in keys[burn_in:-1])
-            require(most <= self.world.passes, f"A step was trained on {most} times in {what}.")
+KINDS = {
+    "queue": Kind(FifoConfig(), UnrollConfig(4), 1),
+    "passes": Kind(FifoConfig(passes=2), UnrollConfig(3, burn_in=2), 2),
+    "rollouts": Kind(WholeRolloutsConfig(), UnrollConfig(3), 1),
+    "replay": Kind(_REPLAY, UnrollConfig(4, burn_in=3), None),
+    "checkpoints": Kind(_SAVED, UnrollConfig(3, burn_in=1), None, is_saved=True),
+    "policy actors": Kind(FifoConfig(), UnrollConfig(4), 1, is_saved=True, holds_policy=True),
+}
 
 
 class World:
     """A learner, its actors, and what happens to them; the seed decides everything.
 
     Attributes:
-      played: when each environment was stepped last.
-      trained: when the last batch was trained on.
+      listeners: by address, those that listen or have listened.
       links: those that are not cut.
+      loops: to be closed.
+      played: when each environment was stepped last.
+      updates: of the learner, or the one before it.
+      trained: how often steps were trained on.
+      trained_at: when the last batch was trained on.
+      acted_by_actors: steps, where actors have the policy.
+      moments: digests of replay, by environment frames at which it was saved.
+      saved_frames: of the last checkpoint that is complete.
     """
 
-    def __init__(self, schedule: Schedule, experience: ExperienceConfig, unroll: UnrollConfig, passes: int):
-        self.schedule = schedule
-        self.experience, self.unroll, self.passes = experience, unroll, passes
-        self.num_actors, self.num_groups = schedule.random.randint(1, 3), schedule.random.randint(1, 2)
-        self.env_batch_size = self.num_groups * schedule.random.randint(1, 2)
+    def __init__(self, schedule: Schedule, kind: Kind, logdir: str):
+        self.schedule, self.kind, self.logdir, self.spec = schedule, kind, logdir, game_spec()
+        random = schedule.random
+        self.num_actors, self.num_groups = random.randint(1, 3), random.randint(1, 2)
+        self.env_batch_size = self.num_groups * random.randint(1, 2)
         self.num_envs = self.num_actors * self.env_batch_size
-        is_whole = isinstance(experience, WholeRolloutsConfig)
-        self.batch_size = self.num_envs if is_whole else schedule.random.randint(1, 4)
-        self.num_threads = schedule.random.randint(1, 2)
-        self.lives, self.links = itertools.count(), list[Link]()
-        self.played, self.trained = dict[int, float](), 0.0
+        is_whole = isinstance(kind.experience, WholeRolloutsConfig)
+        self.batch_size = self.num_envs if is_whole else random.randint(1, 4)
+        self.num_threads = random.randint(1, 2)
+        self.is_one_machine = not kind.holds_policy and random.random() < 0.4
+        self.num_gateways = 0 if kind.holds_policy or self.is_one_machine else random.randint(0, 2)
+        self.listeners, self.links, self.loops = dict[str, Listener](), list[Link](), list[kernel.Loop]()
+        self.lives, self._numbers = itertools.count(), itertools.count()
+        self.played, self.trained_at, self.updates = dict[int, float](), 0.0, 0
+        self.trained: collections.Counter[Key] = collections.Counter()
+        self.acted_by_actors: dict[Key, Acted] = {}
+        self.moments, self.saved_frames = dict[int, str](), 0
         self.make_table: Callable[[], Table]
-        self._ids = itertools.count()
-        self._numbers = itertools.count()
-        self.learner: Learner | None = None
+        self.learner: Learner
+        self.file_operations_left: int | None = None
         self.suite = Suite(EnvironmentConfig, self._make_game)
         self._env_ids = {derived_seed(0, env_id): env_id for env_id in range(self.num_envs)}
-        self.spec = game_spec()
 
     def _make_game(self, config: EnvironmentConfig, seed: int) -> Game:
         return Game(self, self._env_ids[seed])
 
-    def channel(self, *_: Any) -> Channel:
-        """`wire.client.Channel` of this world."""
-        return Channel(self)
-
     def start_learner(self) -> None:
-        """Starts the learner, which goes on with the updates of the one before."""
-        self.learner = Learner(self, next(self._ids), self.learner.updates if self.learner else 0)
+        """Starts a learner, which resumes what the one before has left."""
+        self.file_operations_left = None
+        self.learner = Learner(self, next(self._numbers))
+
+    def start_gateway(self, index: int) -> None:
+        """Starts a gateway."""
+
+        def main() -> None:
+            listener, proxy = Listener(self, name), Gateway("learner", [])
+            proxy._channel = None  # type: ignore[misc, assignment]
+            listener.add(SERVICE, proxy.connect)
+            listener.serve()
+            self.listeners[f"learner:{5001 + index}"] = listener
+
+        name = f"gateway{index}.{next(self._numbers)}"
+        self.schedule.spawn(name, "main", main)
 
     def start_actor(self) -> None:
         """Starts another actor."""
         config = ActorConfig(
+            server_address=LEARNER,
             env_batch_size=self.env_batch_size,
             num_env_groups=self.num_groups,
-            transport="grpc",
             connect_timeout_secs=1e6,
             failures=FailureConfig(env_step_timeout_secs=0.0),
         )
-        actor = Actor(config, suites=lambda name: self.suite)
+        actor = (PolicyActor if self.kind.holds_policy else Actor)(config, suites=lambda name: self.suite)
         self.schedule.spawn(f"actor{next(self._numbers)}", "main", actor.run)
 
-    def actors(self) -> list[str]:
-        """The names of the actors that live."""
-        found = {task.process for task in self.schedule.tasks if task.process.startswith("actor")}
-        return sorted(found)
+    def processes(self, kind: str) -> list[str]:
+        """The names of the processes of a kind that live."""
+        return sorted({task.process for task in self.schedule.tasks if task.process.startswith(kind)})
 
-    def kill_actor(self, name: str, is_silent: bool) -> None:
-        """Kills an actor, or its machine (`is_silent`)."""
-        self.schedule.kill(name)
-        for link in [link for link in self.links if link.actor == name]:
-            link.go_silent() if is_silent else link.cut()
-
-    def kill_learner(self) -> None:
-        """Kills the learner."""
-        assert self.learner
-        self.learner.is_listening = False
-        self.schedule.kill(self.learner.process)
+    def kill(self, process: str, is_silent: bool = False) -> None:
+        """Kills a process, or its machine (`is_silent`)."""
         for link in list(self.links):
-            link.cut()
+            if process == link.process or (link.listener and link.listener.process == process):
+                link.go_silent() if is_silent and not link.is_near else link.cut()
+        self.schedule.kill(process)
+
+    def on_file_operation(self) -> None:
+        """Kills the learner at the operation that was chosen for it."""
+        task, left = greenlet.getcurrent(), self.file_operations_left
+        if left is not None and getattr(task, "process", "") == self.learner.process:
+            self.file_operations_left = left - 1
+            if not left:
+                self.kill(self.learner.process)
+
+    def channel(self, address: str, *_: Any) -> Channel:
+        """`wire.client.Channel` of this world."""
+        return Channel(self, address)
+
+    def gateway_stream(self, channel: None, metadata: Any, put: Callable[[Any], None]) -> Stream:
+        """`wire.client.Stream` from a gateway to the learner."""
+        return Stream(self, self.listeners.get(LEARNER), True, put)
+
+    def actors_table(self, policy: Witness, spec: Any, num_envs: int) -> Table:
+        """`EnvTable` of an actor that has the policy."""
+
+        def acts(key: Key, state: int, version: int) -> None:
+            self.acts(self.acted_by_actors, key, Acted(state, version))
+
+        return Table(self, policy, num_envs, acts)
+
+    def acts(self, acted: dict[Key, Acted], key: Key, now: Acted) -> None:
+        """Adds a step that is acted on to those that were."""
+        if key in acted:
+            self.report(f"The step {key} was acted on twice.")
+        acted[key] = now
+
+    def report(self, what: str) -> None:
+        """Reports a fault from where an exception would be that of an actor or its environment."""
+        self.schedule.errors.append(("", Fault(what)))
+
+
+def _restart(world: World, process: str, secs: float) -> None:
+    """Starts a learner or gateway in the place of one that is dead."""
+    world.schedule.sleep(secs)
+    if process.startswith("learner"):
+        world.start_learner()
+    else:
+        world.start_gateway(int(process.removeprefix("gateway").split(".")[0]))
+
+
+def _inject(world: World) -> None:
+    """Lets something happen."""
+    schedule, random = world.schedule, world.schedule.random
+    what, whom = random.choice(_FAULTS).split(" ")
+    schedule.note(f"FAULT {what} {whom}")
+    if whom == "link":
+        if links := [link for link in world.links if what == "cut" or not link.is_near]:
+            link = random.choice(links)
+            link.cut() if what == "cut" else link.go_silent()
+        return
+    if what == "more":
+        if len(world.processes(whom)) <= world.num_actors:
+            world.start_actor()
+        return
+    if not (processes := world.processes(whom)):
+        return
+    process = random.choice(processes)
+    if what == "freeze":
+        schedule.freeze(process)
+        schedule.sleep(random.choice((0.1, 3.0)))
+        schedule.thaw(process)
+        return
+    if what == "save":
+        world.file_operations_left = random.randint(0, 40)
+        schedule.wait(2.0, lambda: not schedule.is_running(process))
+    world.kill(process, what == "vanish")
+    if whom != "actor":
+        _restart(world, process, random.choice((0.01, 1.0)))
+    elif what != "fewer":
+        schedule.sleep(random.choice((0.0, 0.5)))
+        world.start_actor()
+
+
+_FAULTS = (
+    *("kill actor", "vanish actor", "freeze actor", "fewer actor", "more actor", "cut link", "silence link"),
+    *("kill learner", "freeze learner", "save learner", "kill gateway", "freeze gateway"),
+)
 
 
 def simulate(world: World, fault_secs: float) -> None:
     """Plays with faults for so many virtual seconds, and then without; raises what went wrong."""
     schedule, random = world.schedule, world.schedule.random
-    world.start_learner()
-    for _ in range(world.num_actors):
-        world.start_actor()
+
+    def run(until: Callable[[], bool], secs: float, what: str) -> None:
+        end = schedule.now + secs
+        schedule.run(lambda: bool(schedule.errors) or until() or schedule.now > end)
+        for name, error in schedule.errors:
+            raise Fault(f"{name}: {error!r}") from error
+        require(until(), what)
+
+    def play() -> Callable[[], bool]:
+        """Whether all environments have played, and training has gone on, since now."""
+        begin, last = schedule.now, world.played
+        everyone = range(world.num_envs)
+        return lambda: world.trained_at > begin and all(last.get(env, 0.0) > begin for env in everyone)
 
     def faults() -> None:
         end = schedule.now + fault_secs
         while schedule.now < end:
             schedule.sleep(random.expovariate(1.0))
-            actors = world.actors()
-            kind = random.choice(("kill", "vanish", "freeze", "cut", "silence", "learner"))
-            schedule.note(f"FAULT {kind}")
-            if kind == "learner":
-                world.kill_learner()
-                schedule.sleep(random.choice((0.01, 1.0)))
-                world.start_learner()
-            elif kind in ("cut", "silence") and world.links:
-                link = random.choice(world.links)
-                link.cut() if kind == "cut" else link.go_silent()
-            elif kind == "freeze":
-                schedule.freeze(name := random.choice(actors))
-                schedule.sleep(random.choice((0.1, 3.0)))
-                schedule.thaw(name)
-            elif kind in ("kill", "vanish"):
-                world.kill_actor(random.choice(actors), kind == "vanish")
-                schedule.sleep(random.choice((0.0, 0.5)))
-                world.start_actor()
+            _inject(world)
+        world.file_operations_left = None
+        for _ in range(len(world.processes("actor")), world.num_actors):
+            world.start_actor()
 
+    world.start_learner()
+    for index in range(world.num_gateways):
+        world.start_gateway(index)
+    for _ in range(world.num_actors):
+        world.start_actor()
     schedule.spawn("faults", "faults", faults)
-    schedule.run(lambda: bool(schedule.errors) or not schedule.is_running("faults"))
-    healed = schedule.now + _PAST_SECS
-    schedule.run(lambda: bool(schedule.errors) or schedule.now > healed)
-    for name, error in schedule.errors:
-        raise Fault(f"{name}: {error!r}") from error
-    for env_id in range(world.num_envs):
-        last = world.played.get(env_id, 0.0)
-        require(schedule.now - last < 10, f"Environment {env_id} stopped {schedule.now - last:.1f} s ago.")
-    require(schedule.now - world.trained < 20, "Training has stopped.")
+    run(lambda: not schedule.is_running("faults"), 100 * fault_secs, "The faults do not end.")
+    run(play(), _HEALING_SECS, "Not all environments play, or nothing is trained.")
+    world.kill(random.choice(world.processes("actor")))
+    world.start_actor()
+    run(play(), _NEW_ACTOR_SECS + _HEALING_SECS * len(_silent(world)), "A new actor does not play.")
+    calm = schedule.now + _CALM_SECS
+    run(lambda: schedule.now > calm, 2 * _CALM_SECS, "")
+    world.learner.check_counts()
 
 
-_REPLAY = ReplayConfig(replay_buffer_size=50, replay_buffer_min_size=5, replay_ratio=2.0, replay_threads=0)
+def _silent(world: World) -> list[Link]:
+    return [link for link in world.links if link.is_silent]
 
-# Modules that tell the time, wait, or draw numbers.
+
+# Modules that tell the time, wait, draw numbers, or use sockets.
 _WAITING = (
-    loop,
-    batcher,
-    connection,
-    connections,
-    carriers,
-    core,
-    streams,
-    base,
-    fifo,
-    unroll_store,
-    replay,
-    rate_limiter,
-    batches,
-    idle_time,
+    *(loop, batcher, connection, connections, carriers, core, streams, unroll_core, base, fifo, unroll_store),
+    *(replay, rate_limiter, batches, idle_time, publisher, shared_memory, served_memory),
 )
-
-
-# By name: experience, division into unrolls, and how often a step may be trained on.
-KINDS: dict[str, tuple[ExperienceConfig, UnrollConfig, int]] = {
-    "queue": (FifoConfig(), UnrollConfig(4), 1),
-    "passes": (FifoConfig(passes=2), UnrollConfig(3, burn_in=2), 2),
-    "rollouts": (WholeRolloutsConfig(), UnrollConfig(3), 1),
-    "replay": (_REPLAY, UnrollConfig(4, burn_in=3), 1),
-}
 
 
 def run(seed: int, kind: str | None = None, fault_secs: float = 20.0) -> World:
@@ -320,13 +320,29 @@ def run(seed: int, kind: str | None = None, fault_secs: float = 20.0) -> World:
       Fault: something that must not happen did; the last events are a note of it.
     """
     schedule, names = Schedule(seed), sorted(KINDS)
+    is_eager = tf.config.functions_run_eagerly()
     logging.disable()
     with contextlib.ExitStack() as stack:
         stack.callback(logging.disable, logging.NOTSET)
-        stack.enter_context(replaced(schedule, list(_WAITING)))
-        world = World(schedule, *KINDS[kind or names[seed % len(names)]])
-        stack.enter_context(mock.patch.object(core, "make_table", lambda *_: world.make_table()))
-        stack.enter_context(mock.patch.object(loop, "Channel", world.channel))
+        stack.callback(tf.config.run_functions_eagerly, is_eager)
+        tf.config.run_functions_eagerly(True)
+        logdir = stack.enter_context(tempfile.TemporaryDirectory())
+        stack.enter_context(replaced(schedule, list(_WAITING), kernel.stand_ins(schedule)))
+        world = World(schedule, KINDS[kind or names[seed % len(names)]], logdir)
+        stack.callback(lambda: [each.close() for each in world.loops])
+        for owner, name, stand_in in (
+            (core, "make_table", lambda *_: world.make_table()),
+            (loop, "Channel", world.channel),
+            (gateway, "Stream", world.gateway_stream),
+            (player, "EnvTable", world.actors_table),
+            (player, "make_policy", lambda *_: Witness()),
+            (player, "set_up_tensorflow", lambda seed: None),
+            (service, "warn", lambda sentence: None),
+            (checkpoint, "is_whole", is_whole),
+            (tf.train, "Checkpoint", Checkpoint),
+        ):
+            stack.enter_context(mock.patch.object(owner, name, stand_in))
+        stack.enter_context(kernel.interrupted_file_operations(world.on_file_operation))
         stack.callback(schedule.close)
         try:
             simulate(world, fault_secs)
