@@ -127,7 +127,7 @@ def stand_ins(schedule: Schedule) -> dict[str, Any]:
 
 
 # Functions by which files get and lose their names.
-_FILE_OPERATIONS = ("replace", "unlink", "mkdir", "rmdir", "scandir", "fsync")
+_FILE_OPERATIONS = ("replace", "rename", "unlink", "mkdir", "rmdir", "scandir", "fsync")
 
 
 @contextlib.contextmanager

@@ -139,19 +139,19 @@ class Learner:
         require(not saver.warnings, f"A checkpoint is incomplete: {saver.warnings}")
         require(frames >= world.saved_frames, f"The checkpoint of {world.saved_frames} frames is lost.")
         require(
-            found in ([], [world.moments.get(frames, "")]),
+            not found or found[0] in world.moments.get(frames, {""}),
             f"Weights and replay are of other moments than {frames} frames.",
         )
         require(bool(found) == bool(self.updates), "Replay was not restored.")
 
-    def _save(self) -> None:
-        saver, world, experience, frames = self._saver, self.world, self.experience, 10 * self.updates
+    def _save(self, frames: int) -> None:
+        saver, world, experience = self._saver, self.world, self.experience
         assert saver
         save = experience.save
 
         def save_and_note(path: str) -> None:
             save(path)
-            world.moments[frames] = _digest(path)
+            world.moments.setdefault(frames, set()).add(_digest(path))
 
         experience.save = save_and_note  # type: ignore[method-assign]
         self._trainer.iteration.assign(self.updates)
@@ -177,7 +177,8 @@ class Learner:
                 self.experience.update_priorities(batch.handle, np.ones(world.batch_size))
             self.experience.trained()
             if self._saver and random.random() < 0.1:
-                self._save()
+                for more in random.choice(((0,), (0, 0), (0, 1))):  # Again without an update in between, too.
+                    self._save(10 * self.updates + more)
 
     def _check(self, batch: Batch, column: int) -> None:
         """Checks an unroll `[S]`."""
@@ -203,7 +204,10 @@ class Learner:
         restored = getattr(self.experience, "_num_restored", 0)
         if batch.handle is None or batch.handle[column] >= restored:  # Else a lost learner has acted.
             for key, version in zip(keys, versions, strict=True):
-                is_right = version < 0 or (key in self.acted and self.acted[key].version == version)
+                acted = self.acted[key].version if key in self.acted else None
+                # A policy actor's last step before its connection was lost counts as acted on afterwards.
+                is_old = kind.holds_policy and key == keys[0] and acted is not None and version <= acted
+                is_right = version < 0 or acted == version or is_old
                 require(is_right, f"The version {version} of another step in {what}.")
             is_right = done[0] or int(sample.initial_state[column]) == self.acted[keys[0]].state
             require(is_right, f"The state {sample.initial_state[column]} of another step in {what}.")

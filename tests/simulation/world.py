@@ -126,7 +126,7 @@ class World:
         self.played, self.trained_at, self.updates = dict[int, float](), 0.0, 0
         self.trained: collections.Counter[Key] = collections.Counter()
         self.acted_by_actors: dict[Key, Acted] = {}
-        self.moments, self.saved_frames = dict[int, str](), 0
+        self.moments, self.saved_frames = dict[int, set[str]](), 0
         self.make_table: Callable[[], Table]
         self.learner: Learner
         self.file_operations_left: int | None = None
