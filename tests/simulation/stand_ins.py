@@ -251,7 +251,7 @@ class Link:
         self._last = [0.0, 0.0]
         self._pending = [collections.deque[Callable[[], Any]](), collections.deque[Callable[[], Any]]()]
         world.links.append(self)
-        if listener is None:
+        if listener is None or not world.schedule.is_running(listener.process):
             self.cut()
 
     def _later(self, direction: int, call: Callable[[], Any]) -> None:
