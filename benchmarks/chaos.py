@@ -1,16 +1,15 @@
-"""Faults: processes and connections of two runs are ended, frozen, starved and garbled, again and again.
+"""Faults in real processes, again and again: what is trained on stays right, and everything goes on by itself.
 
-One run has a learner on TCP with TLS, with two gateways and without in turn, and six actors: two share memory
-with it, and of the four others two are behind a proxy of this process. The other run is `seed_rl train` with
-two actors. Their environments check each action, and their algorithm each unroll (`chaos_game`). Everything
-that is hit has to train again within two minutes. The last line counts faults and unrolls. The exit code is 1
-if anything was wrong; then the directory with the logs is kept.
+One run has a learner on TCP with TLS, in turn with two gateways and without, and six actors: two may share
+its memory, and two are behind a proxy of this process. The other run is `seed_rl train` with two actors. The
+environments check their actions, and the algorithm its unrolls (`chaos_game`). Whoever was hit has to train
+again within two minutes. The last line counts faults and unrolls. The exit code is 1 if anything was wrong;
+then the directory with the logs is kept.
 """
 
 import contextlib
 import ctypes
 import dataclasses
-import json
 import math
 import os
 import random
@@ -25,61 +24,57 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import psutil
 
-from benchmarks.chaos_game import DIRECTORY, GAME, MOST_TASKS
+from benchmarks.chaos_game import DIRECTORY
 from benchmarks.harness import ROOT, print_result, print_table
 from seed_rl.flags.command_line import parse_options
 from seed_rl.launch.credentials import SERVER_NAME, make_credentials
 from seed_rl.options import Options, option
 from seed_rl.runs.layout import RunDirectory
 
-RECOVERY_SECS, FINAL_SECS, GONE_SECS = 120.0, 60.0, 10.0
-NUM_ACTORS, PROXIED = 6, (4, 5)
-ACTOR_PERIOD_SECS, LEARNER_PERIOD_SECS = 6.0, 144.0
+RECOVERY_SECS, FINAL_SECS, GONE_SECS, LONG_SECS = 120.0, 60.0, 10.0, 35.0
+ACTOR_PERIOD_SECS, LONGEST_LEARNER_PERIOD_SECS = 6.0, 144.0
+PROXIED = (4, 5)
 SIGNALS = ("SIGKILL", "SIGTERM", "freeze")
 NETWORK = ("cut", "delay", "throttle", "stall", "half-open", "duplicate")
-ACTOR_KINDS = [f"actor: {kind}" for kind in (*SIGNALS, "descriptors", *NETWORK)]
-ACTOR_KINDS += [f"{who}: {kind}" for who in ("gateway", "launcher's actor") for kind in SIGNALS]
-LEARNER_KINDS = [f"learner: {kind}" for kind in (*SIGNALS, "damaged checkpoint", "full disk", "descriptors")]
-LEARNER_KINDS += ["launcher: SIGKILL", "launcher: SIGTERM", "launcher's learner: SIGKILL"]
-
-PLAYED = ("--environment=gym", f"--game={GAME}")
-COMMON = (
-    *(*PLAYED, "--agent=witness", "--batch_size=4", "--intra_op_threads=1"),
-    *("--log_period_secs=2", "--save_checkpoint_secs=2", f"--total_environment_frames={10**12}"),
-)
+ON_ACTORS = [f"{who}: {what}" for who in ("actor", "gateway", "launcher's actor") for what in SIGNALS]
+ON_ACTORS += [f"actor: {what}" for what in ("descriptors", *NETWORK)]
+ON_LEARNERS = [f"learner: {what}" for what in (*SIGNALS, "damaged checkpoint", "full disk", "descriptors")]
+ON_LEARNERS += ["launcher: SIGKILL", "launcher: SIGTERM", "launcher's learner: SIGKILL"]
+GAME = ("--environment=gym", "--game=benchmarks.chaos_game:Counting-v0")
+LEARNING = (*GAME, "--agent=witness", "--batch_size=4", "--intra_op_threads=1", "--log_period_secs=2")
+LEARNING += ("--save_checkpoint_secs=2", f"--total_environment_frames={10**12}", "--logdir=run")
 
 
 @dataclasses.dataclass(frozen=True)
 class ChaosConfig(Options):
     """Settings of the campaign."""
 
-    minutes: float = option(2.0, "Minutes with faults; about 10 a minute on actors.", above=0)
-    seed: int = option(1, "Seed for the kinds of faults, and for whom they hit.", at_least=0)
+    minutes: float = option(2.0, "Minutes with faults, about 10 on actors in each.", above=0)
+    seed: int = option(1, "Seed for the order of the faults, and for whom and how they hit.", at_least=0)
 
 
 class Proxy:
-    """A TCP proxy on a port of its own.
+    """A TCP proxy.
 
     Attributes:
-      target: the port that connections go to.
-      fault: what happens to their bytes: one of `NETWORK`, or nothing.
+      port: its own.
+      target: the port that new connections go to.
+      fault: what happens to bytes that come: one of `NETWORK`, or nothing.
     """
 
     def __init__(self) -> None:
-        self.target, self.fault = 0, ""
+        self.target, self.fault, self._open = 0, "", set[socket.socket]()
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port = self._server.getsockname()[1]
-        self._open = set[socket.socket]()
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def cut(self) -> None:
-        """Ends all connections."""
-        for end in list(self._open):
+    def cut(self, *ends: socket.socket) -> None:
+        """Ends all connections, or that of these two ends."""
+        for end in ends or list(self._open):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
@@ -91,29 +86,26 @@ class Proxy:
             except OSError:
                 near.close()
                 continue
-            self._open |= {near, far}
             for ends in ((near, far), (far, near)):
                 threading.Thread(target=self._forward, args=ends, daemon=True).start()
 
     def _forward(self, source: socket.socket, sink: socket.socket) -> None:
+        self._open.add(source)
         is_lost = False
         with contextlib.suppress(OSError):
             while data := source.recv(1 << 16):
-                is_lost |= self.fault == "half-open"  # For good, as after the crash of a router.
-                pieces = [data]
+                is_lost |= self.fault == "half-open"  # For good.
                 if self.fault == "duplicate":
-                    self.fault, pieces = "", [data, data[len(data) // 2 :]]
-                elif self.fault == "throttle":
-                    pieces = [data[i : i + 50] for i in range(0, len(data), 50)]
-                for piece in pieces if not is_lost else ():
+                    self.fault, data = "", data + data[len(data) // 2 :]
+                size = 50 if self.fault == "throttle" else len(data)
+                for piece in (data[i : i + size] for i in range(0, len(data), size)):
                     time.sleep({"delay": 0.2, "throttle": 0.02}.get(self.fault, 0.0))
                     while self.fault == "stall":
                         time.sleep(0.02)
-                    sink.sendall(piece)
-        for end in (source, sink):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-        self._open -= {source}
+                    if not is_lost:
+                        sink.sendall(piece)
+        self.cut(source, sink)
+        self._open.remove(source)
 
 
 class Process:
@@ -121,353 +113,287 @@ class Process:
 
     Attributes:
       starts: how often it was started.
-      may_end: exit codes that a fault has caused, which are not violations.
+      may_end: exit codes that a fault may cause.
     """
 
-    def __init__(self, name: str, command: Callable[[int], Sequence[str]], env: dict[str, str], log: Path):
-        self.name, self.starts, self.may_end = name, 0, set[int]()
-        self._command, self._env, self._log = command, {**os.environ, **env}, log
+    def __init__(self, log: Path, env: dict[str, str], command: Callable[[int], Sequence[str]]):
+        """Starts it; the command is a function of the number of starts before."""
+        self.log, self.starts, self._command, self._env = log, 0, command, {**os.environ, **env}
         self.start()
 
     def start(self) -> None:
-        """Starts it with the command for this number of starts before."""
-        with open(self._log, "ab") as log:
+        """Starts it again."""
+        with open(self.log, "ab") as log:
             self.popen = subprocess.Popen(
                 [sys.executable, "-m", "seed_rl", *self._command(self.starts)],
-                env=self._env,
-                cwd=self._log.parent,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                preexec_fn=lambda: ctypes.CDLL(None).prctl(1, signal.SIGKILL),  # With this process.
+                **{"env": self._env, "cwd": self.log.parent, "stdin": subprocess.DEVNULL},
+                **{"stdout": log, "stderr": subprocess.STDOUT, "preexec_fn": _end_with_parent},
             )
-        self.starts, self.may_end = self.starts + 1, set()
+        self.system = psutil.Process(self.popen.pid)
+        self.starts, self.may_end = self.starts + 1, set[int]()
 
-    def child(self, *words: str) -> psutil.Process | None:
-        """The descendant with these words on its command line."""
+    def descendant(self, *words: str) -> psutil.Process | None:
+        """The process below it with these words on its command line."""
         with contextlib.suppress(psutil.Error):
-            for process in psutil.Process(self.popen.pid).children(recursive=True):
+            for process in self.system.children(recursive=True):
                 with contextlib.suppress(psutil.Error):
                     if set(words) <= set(process.cmdline()):
                         return process
         return None
 
-    def last_lines(self) -> str:
-        """The end of its log."""
-        return " | ".join(self._log.read_text(errors="replace").splitlines()[-3:])
-
 
 class Run:
-    """A run: its directory, a process that has the learner, and the times of what was trained on."""
+    """A run: its directory, its checkpoints, its actors' tasks, and what was trained on."""
 
-    def __init__(self, directory: Path, tasks: int):
-        self.directory, self.tasks = directory, range(tasks)
+    def __init__(self, directory: Path, num_tasks: int):
         directory.mkdir()
-        np.zeros(2 + MOST_TASKS, np.int64).tofile(directory / "trained")
-        self.trained = np.memmap(directory / "trained", np.int64, "r", shape=(2 + MOST_TASKS,))
+        np.zeros(2 + num_tasks, np.int64).tofile(directory / "trained")
+        self.trained = np.memmap(directory / "trained", np.int64, "r")
+        self.directory, self.tasks = directory, range(num_tasks)
         self.checkpoints = RunDirectory(directory / "run").checkpoints
 
     def trains(self, tasks: Sequence[int], since: float) -> bool:
-        """Whether unrolls have been trained on that each of these actors has begun since then."""
-        return all(self.trained[2 + task] / 100 > since for task in tasks)
+        """Whether there has been training on unrolls that each of these actors has begun since then."""
+        return bool((self.trained[2:][list(tasks)] > 100 * since).all())
+
+    def saved(self) -> float:
+        """The time of the newest checkpoint, by `time.monotonic`."""
+        index = self.checkpoints.prefixes()[0].name + ".index"
+        return (self.checkpoints.path / index).stat().st_mtime - time.time() + time.monotonic()
 
 
 @dataclasses.dataclass
 class Fault:
-    """A fault, and the time when it was over and when everything that it hit trained again."""
+    """A fault; `over` is the time of its end, and `secs` how long everything then took to train again."""
 
     kind: str
     run: Run
     tasks: Sequence[int]
     process: Process
-    begun: float
-    over: float | None = None
-    is_away: bool = False  # Whether a learner had a fault at the same time.
+    over: float = math.inf
     secs: float | None = None
-    condition: Callable[[], bool] = lambda: True
+    alone: bool = True  # Without a fault of the learner at the same time.
 
 
 class Campaign:
     """Two runs, and the faults that hit them."""
 
     def __init__(self, directory: Path, seed: int):
-        self.directory, self.random = directory, random.Random(seed)
-        self.violations: list[str] = []
-        self.faults: list[Fault] = []
-        self._due: list[tuple[float, Callable[[], None]]] = []
-        self.samples: list[Sample] = []
-        self._next_sample, self._since = math.inf, 0.0
+        self.directory, self.random, self.violations = directory, random.Random(seed), list[str]()
+        self.faults, self.samples = list[Fault](), list[tuple[str, int, float, int]]()
+        self._due, self._next_sample = list[tuple[float, Fault, Callable[[], object]]](), math.inf
+        self._decks: dict[int, list[str]] = {}
         info = directory / "path" / "witness-1.0.dist-info"
         info.mkdir(parents=True)
         (directory / "tmp").mkdir()
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: witness\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(
-            "[seed_rl.algorithms]\nwitness = benchmarks.chaos_game:Entry\n"
-        )
-        secrets = make_credentials("test")
-        self.port = free_ports(3)
+        (info / "entry_points.txt").write_text("[seed_rl.algorithms]\nwitness=benchmarks.chaos_game:Entry\n")
+        self.port, secrets = _free_ports(3), make_credentials("test")
         self.proxies = {task: Proxy() for task in PROXIED}
-        self.fleet, self.launched = Run(directory / "fleet", NUM_ACTORS), Run(directory / "launched", 2)
-        self.learner = self._process("learner", self.fleet, self._learner_command, secrets.learner)
+        self.fleet, self.launched = Run(directory / "fleet", 6), Run(directory / "launched", 2)
+        train = ("train", *LEARNING, "--num_actors=2", "--env_batch_size=2")
+        self.launcher = self._process(self.launched, "launcher", {}, lambda starts: train)
+        self.learner = self._process(self.fleet, "learner", secrets.learner, self._learner_command)
         self.actors = [
-            self._process("actor", self.fleet, self._actor_command(task), secrets.actor, task)
+            self._process(self.fleet, f"actor_{task}", secrets.actor, self._actor_command(task))
             for task in self.fleet.tasks
         ]
-        self.launcher = self._process(
-            "train",
-            self.launched,
-            lambda _: ("train", *COMMON, "--num_actors=2", "--env_batch_size=2", "--logdir=run"),
-        )
+        self.processes = [self.launcher, self.learner, *self.actors]
 
     def _process(
-        self,
-        name: str,
-        run: Run,
-        command: Callable[[int], Sequence[str]],
-        env: dict[str, str] | None = None,
-        number: int | None = None,
+        self, run: Run, name: str, env: dict[str, str], command: Callable[[int], Sequence[str]]
     ) -> Process:
-        name = name if number is None else f"{name} {number}"
-        own = {DIRECTORY: str(run.directory), "TMPDIR": str(self.directory / "tmp")}
-        paths = f"{ROOT}:{self.directory / 'path'}"
-        one = {
-            "OMP_NUM_THREADS": "1",
-            "PYTHONUNBUFFERED": "1",
-            "PYTHONFAULTHANDLER": "1",
-            "PYTHONPATH": paths,
-        }
-        return Process(
-            name, command, one | own | (env or {}), run.directory / f"{name.replace(' ', '_')}.log"
-        )
-
-    def has_gateways(self, starts: int) -> bool:
-        """Whether a learner after so many starts has gateways."""
-        return starts % 2 == 0
+        env = {**env, DIRECTORY: str(run.directory), "TMPDIR": str(self.directory / "tmp")}
+        env |= {"PYTHONPATH": f"{ROOT}:{self.directory}/path", "PYTHONFAULTHANDLER": "1"}
+        return Process(run.directory / f"{name}.log", {"OMP_NUM_THREADS": "1", **env}, command)
 
     def _learner_command(self, starts: int) -> Sequence[str]:
-        gateways = 2 if self.has_gateways(starts) else 0
-        for i, proxy in enumerate(self.proxies.values()):
-            proxy.target = self.port + 1 + i if gateways else self.port
-        address = f"--server_address=127.0.0.1:{self.port}"
-        num_envs = 2 * NUM_ACTORS
-        return (
-            "learner",
-            *COMMON,
-            address,
-            "--logdir=run",
-            f"--num_envs={num_envs}",
-            f"--num_gateways={gateways}",
-        )
+        gateways = 2 - starts % 2 * 2
+        for i, proxy in enumerate(self.proxies.values(), start=1):
+            proxy.target = self.port + i if gateways else self.port
+        own = (f"--server_address=127.0.0.1:{self.port}", "--num_envs=12", f"--num_gateways={gateways}")
+        return "learner", *LEARNING, *own
 
     def _actor_command(self, task: int) -> Callable[[int], Sequence[str]]:
         port = self.proxies[task].port if task in self.proxies else self.port
-        transport = "auto" if task < 2 else "grpc"
-        flags = (f"--task={task}", "--env_batch_size=2", "--num_env_groups=2", f"--transport={transport}")
-        address = (f"--server_address=127.0.0.1:{port}", f"--tls_server_name={SERVER_NAME}")
-        return lambda _: ("actor", *PLAYED, *flags, *address)
+        own = (f"--server_address=127.0.0.1:{port}", f"--tls_server_name={SERVER_NAME}", f"--task={task}")
+        transport = f"--transport={'auto' if task < 2 else 'grpc'}"
+        return lambda starts: ("actor", *GAME, *own, transport, "--env_batch_size=2", "--num_env_groups=2")
 
-    # Faults.
-
-    def hit(self, kind: str) -> bool:
-        """Begins a fault of this kind; returns whether that was possible now."""
+    def _hit(self, kind: str) -> bool:
+        """Begins a fault, if it is possible now; returns whether it is."""
         who, _, what = kind.partition(": ")
         run = self.launched if who.startswith("launcher") else self.fleet
-        is_learners = kind in LEARNER_KINDS
-        among = PROXIED if what in NETWORK else range(2, NUM_ACTORS) if what == "descriptors" else run.tasks
-        number = self.random.choice(among if not who == "gateway" else (0, 1))
-        tasks = run.tasks if is_learners else run.tasks if who == "gateway" else [number]
-        main = (
-            self.launcher if run is self.launched else self.learner if who != "actor" else self.actors[number]
+        number = self.random.choice(
+            PROXIED if what in (*NETWORK, "descriptors") else run.tasks[:2] if who == "gateway" else run.tasks
         )
-        active = [fault for fault in self.faults if fault.secs is None and fault.run is run]
-        if any(set(f.tasks) & set(tasks) and (f.kind in LEARNER_KINDS) == is_learners for f in active):
+        tasks = [number] if "actor" in who else run.tasks
+        process = (
+            self.launcher if run is self.launched else self.actors[number] if who == "actor" else self.learner
+        )
+        victim: psutil.Process | None = process.system
+        if who == "gateway":
+            victim = process.descendant(who, f"--server_address=127.0.0.1:{self.port + 1 + number}")
+        elif who.startswith("launcher's"):
+            victim = process.descendant(who.split()[1], *([f"--task={number}"] if "actor" in who else []))
+        unrecovered = [
+            f for f in self.faults if f.secs is None and f.run is run and set(f.tasks) & set(tasks)
+        ]
+        alike = [f for f in unrecovered if (f.kind in ON_LEARNERS) == (kind in ON_LEARNERS)]
+        if victim is None or alike or (kind in ON_LEARNERS and len(run.checkpoints.prefixes()) < 2):
             return False
-        if is_learners and len(run.checkpoints.prefixes()) < 2:
-            return False
-        words = {
-            "gateway": ("gateway", f"--server_address=127.0.0.1:{self.port + 1 + number}"),
-            "launcher's actor": ("actor", f"--task={number}"),
-            "launcher's learner": ("learner",),
-        }.get(who)
-        victim = main.child(*words) if words else psutil.Process(main.popen.pid)
-        if victim is None:
-            return False
-        fault = Fault(kind, run, tasks, main, time.monotonic())
-        for other in active:
-            fault.is_away |= other.kind in LEARNER_KINDS
-            other.is_away |= is_learners
+        fault = Fault(kind, run, tasks, process, alone=not unrecovered)
+        for other in unrecovered:
+            other.alone = False
         self.faults.append(fault)
-        self._log(fault, number)
-        self._begin(fault, what, victim, self.proxies.get(number), is_main=words is None)
+        self._log(f"{kind} {number}")
+        self._begin(fault, what, victim, number)
         return True
 
-    def _begin(
-        self, fault: Fault, what: str, victim: psutil.Process, proxy: Proxy | None, is_main: bool
-    ) -> None:
-        secs = self.random.choice((*[self.random.uniform(0.3, 5.0)] * 9, 35.0))
-        main = fault.process
-        if what in NETWORK:
-            assert proxy is not None
-            if what == "cut":
-                proxy.cut()
-                return self._over(fault)
-            proxy.fault = what
-            return self._later(secs, fault, lambda: setattr(proxy, "fault", ""))
-        if what == "freeze":
+    def _begin(self, fault: Fault, what: str, victim: psutil.Process, number: int) -> None:
+        secs = LONG_SECS if self.random.random() < 0.1 else self.random.uniform(0.3, 5.0)
+        end: Callable[[], object] = lambda: None  # noqa: E731
+        if what == "cut":
+            self.proxies[number].cut()
+        elif what in NETWORK:
+            self.proxies[number].fault = what
+            end = lambda: setattr(self.proxies[number], "fault", "")  # noqa: E731
+        elif what == "freeze":
             victim.suspend()
-            return self._later(secs, fault, victim.resume)
-        if what in ("descriptors", "full disk"):
-            kind = resource.RLIMIT_NOFILE if what == "descriptors" else resource.RLIMIT_FSIZE
-            limits = victim.rlimit(kind)
-            victim.rlimit(kind, (victim.num_fds() if what == "descriptors" else 1, limits[1]))
-            for other in self.proxies.values() if what == "descriptors" else ():
-                other.cut()
-            if what == "full disk":
-                fault.condition = lambda: self._newest_checkpoint(fault.run) > (fault.over or 0)
-            if fault.kind.startswith("actor"):
-                main.may_end |= {1, 2}
-            return self._later(max(secs, 3.0), fault, lambda: victim.rlimit(kind, limits))
-        left = victim.children(recursive=True)
-        if is_main:
-            main.may_end |= {143, -15} if what == "SIGTERM" else {-9}
-        elif fault.kind.startswith("launcher's learner"):
-            main.may_end |= {137}
-        victim.send_signal(signal.SIGTERM if what == "SIGTERM" else signal.SIGKILL)
-        if what != "SIGTERM":
-            if alive := wait_until_gone(left):
-                self.violations.append(f"{fault.kind}: {alive} were left")
-        if what == "damaged checkpoint":
-            self._damage(fault.run)
-        self._over(fault)
-
-    def _damage(self, run: Run) -> None:
-        path = run.checkpoints.prefixes()[0]
-        how = self.random.choice(("a byte", "index", "data"))
-        file = next(path.parent.glob(f"{path.name}.{'index' if how == 'index' else 'data*'}"))
-        content = bytearray(file.read_bytes())
-        if how == "a byte":
-            content[self.random.randrange(len(content))] ^= 0x40
+            end = victim.resume
+        elif what in ("descriptors", "full disk"):
+            limit, most = resource.RLIMIT_FSIZE, 1
+            if what == "descriptors":
+                limit, most = resource.RLIMIT_NOFILE, victim.num_fds()
+                for proxy in self.proxies.values():
+                    proxy.cut()
+            before = victim.rlimit(limit)
+            victim.rlimit(limit, (most, before[1]))
+            end, secs = lambda: victim.rlimit(limit, before), max(secs, 3.0)
+            fault.process.may_end |= {1, 2} if fault.process in self.actors else set()
         else:
-            del content[self.random.randrange(len(content)) :]
-        file.write_bytes(content)
+            self._end(fault, what, victim)
+        is_lasting = what in (*NETWORK[1:], "freeze", "descriptors", "full disk")
+        self._due.append((time.monotonic() + secs * is_lasting, fault, end))
 
-    @staticmethod
-    def _newest_checkpoint(run: Run) -> float:
-        """When it was written, by `time.monotonic`."""
-        files = [p.with_name(f"{p.name}.index").stat().st_mtime for p in run.checkpoints.prefixes()[:1]]
-        return max(files, default=0.0) - time.time() + time.monotonic()
+    def _end(self, fault: Fault, what: str, victim: psutil.Process) -> None:
+        if victim is fault.process.system:
+            fault.process.may_end |= {143, -15} if what == "SIGTERM" else {-9}
+        elif "learner" in fault.kind:
+            fault.process.may_end.add(137)
+        below = victim.children(recursive=True)
+        victim.send_signal(signal.SIGTERM if what == "SIGTERM" else signal.SIGKILL)
+        if what != "SIGTERM" and (left := _left(below)):
+            self.violations.append(f"{fault.kind} left {left}")
+        if what == "damaged checkpoint":
+            newest, part = fault.run.checkpoints.prefixes()[0], self.random.choice(("index", "data*"))
+            file = next(newest.parent.glob(f"{newest.name}.{part}"))
+            content = bytearray(file.read_bytes())
+            place = self.random.randrange(len(content))
+            content[place:] = (
+                content[place:place]
+                if self.random.random() < 0.5
+                else bytes([content[place] ^ 64]) + content[place + 1 :]
+            )
+            file.write_bytes(content)
 
-    def _later(self, secs: float, fault: Fault, end: Callable[[], object]) -> None:
-        def over() -> None:
-            with contextlib.suppress(psutil.Error):  # Something else has ended it.
-                end()
-            self._over(fault)
+    def _log(self, line: str) -> None:
+        with open(self.directory / "faults.log", "a") as file:
+            file.write(f"{time.monotonic():.2f} {line}\n")
 
-        self._due.append((time.monotonic() + secs, over))
-
-    def _over(self, fault: Fault) -> None:
-        fault.over = time.monotonic()
-
-    def _log(self, fault: Fault, number: int = -1) -> None:
-        with open(self.directory / "faults.jsonl", "a") as file:
-            entry = {"kind": fault.kind, "number": number, "begun": fault.begun, "secs": fault.secs}
-            file.write(json.dumps(entry) + "\n")
-
-    # The loop.
-
-    def tick(self) -> None:
-        """Starts what has ended, ends faults that are due, and notes who has recovered."""
+    def _tick(self) -> None:
+        """Starts what has ended, ends faults, notes who has recovered, and takes a sample."""
         time.sleep(0.05)
-        for process in (self.learner, self.launcher, *self.actors):
-            code = process.popen.poll()
-            if code is None:
-                continue
-            if code not in process.may_end:
-                self.violations.append(f"{process.name} ended with {code}: {process.last_lines()}")
-                if len(self.violations) > 50:
-                    raise RuntimeError(f"too many violations; the last is: {self.violations[-1]}")
-            process.start()
+        for process in self.processes:
+            if (code := process.popen.poll()) is not None:
+                if code not in process.may_end:
+                    lines = process.log.read_text(errors="replace").splitlines()[-3:]
+                    self.violations.append(f"{process.log.stem} ended with {code}: {lines}")
+                process.start()
         now = time.monotonic()
-        for due in [due for due in self._due if due[0] <= now]:
-            self._due.remove(due)
-            due[1]()
-        for fault in self.faults:
-            if fault.secs is not None or fault.over is None:
-                continue
-            secs = now - fault.over
-            if fault.run.trains(fault.tasks, fault.over) and fault.condition():
-                fault.secs = secs
-                self._log(fault)
-                if fault.kind.startswith("actor"):
-                    fault.process.may_end = set()
-            elif secs > RECOVERY_SECS:
-                fault.secs = secs
-                self.violations.append(f"{fault.kind} of {fault.tasks}: nothing trained within {secs:.0f} s")
-        active = [fault for fault in self.faults if fault.secs is None]
-        if not active and now > self._next_sample:
+        for entry in [entry for entry in self._due if entry[0] <= now]:
+            self._due.remove(entry)
+            with contextlib.suppress(psutil.Error):  # It is gone.
+                entry[2]()
+            entry[1].over = time.monotonic()
+        unrecovered = [fault for fault in self.faults if fault.secs is None]
+        for fault in unrecovered:
+            has_saved = fault.kind != "learner: full disk" or fault.run.saved() > fault.over
+            trains = fault.run.trains(fault.tasks, fault.over) and has_saved
+            if trains or now - fault.over > RECOVERY_SECS:
+                fault.secs = now - fault.over
+                self._log(f"{fault.kind} recovered after {fault.secs:.2f} s")
+                if not trains:
+                    self.violations.append(f"{fault.kind} {fault.tasks}: no recovery")
+                elif fault.process in self.actors:
+                    fault.process.may_end.clear()
+        if not unrecovered and now > self._next_sample:
             self._next_sample = now + 1.0
-            for process in (self.learner, self.launcher):
+            for process in self.processes[:2]:
                 with contextlib.suppress(psutil.Error):
-                    found = psutil.Process(process.popen.pid)
-                    mib = found.memory_info().rss / 2**20
-                    self.samples.append(Sample(process.name, process.starts, mib, found.num_fds()))
+                    figures = process.system.memory_info().rss / 2**20, process.system.num_fds()
+                    self.samples.append((process.log.stem, process.starts, *figures))
 
-    def wait(self, condition: Callable[[], bool], secs: float, what: str) -> None:
-        """Goes on without new faults until this holds; it is a violation if it does not within `secs`."""
+    def _wait(self, condition: Callable[[], bool], secs: float, what: str) -> None:
         deadline = time.monotonic() + secs
         while not condition():
             if time.monotonic() > deadline:
-                self.violations.append(f"no {what} within {secs:g} s")
+                self.violations.append(f"{what} took more than {secs:g} s")
                 return
-            self.tick()
+            self._tick()
 
-    def trains(self) -> bool:
-        """Whether all actors of both runs train on unrolls that they began after now."""
-        return all(run.trains(run.tasks, self._since) for run in (self.fleet, self.launched))
+    def _wait_for_training(self, secs: float, what: str) -> None:
+        now, runs = time.monotonic(), (self.fleet, self.launched)
+        self._wait(lambda: all(run.trains(run.tasks, now) for run in runs), secs, what)
 
     def run(self, minutes: float) -> None:
-        """Waits until everything trains, hits it for some minutes, and lets it recover."""
-        self._since = time.monotonic()
-        self.wait(self.trains, RECOVERY_SECS, "start")
-        decks = [(Deck(ACTOR_KINDS, self.random), ACTOR_PERIOD_SECS)]
-        period = min(LEARNER_PERIOD_SECS, 60 * minutes / (len(LEARNER_KINDS) + 1))
-        decks.append((Deck(LEARNER_KINDS, self.random), period))
+        """Waits until everything trains, hits it again and again, and waits once more."""
+        self._wait_for_training(RECOVERY_SECS, "the start")
         start = self._next_sample = time.monotonic()
-        due = [start + period for _, period in decks]
-        due[0] -= ACTOR_PERIOD_SECS / 2  # Not at the same time.
+        periods = (ACTOR_PERIOD_SECS, min(LONGEST_LEARNER_PERIOD_SECS, 60 * minutes / (len(ON_LEARNERS) + 1)))
+        due = [start + 0.5 * periods[0], start + periods[1]]
+        decks: list[list[str]] = [[], []]
         while time.monotonic() < start + 60 * minutes:
-            self.tick()
-            for i, (deck, period) in enumerate(decks):
-                if time.monotonic() >= due[i] and deck.use(self.hit):
-                    due[i] += period
-        self.wait(lambda: all(f.secs is not None for f in self.faults), RECOVERY_SECS + 60, "recovery")
-        self._since = time.monotonic()
-        self.wait(self.trains, FINAL_SECS, "training of all actors after the last fault")
+            self._tick()
+            for i, kinds in enumerate((ON_ACTORS, ON_LEARNERS)):
+                if time.monotonic() >= due[i]:
+                    decks[i] = decks[i] or self.random.sample(kinds, len(kinds))
+                    if kind := next((kind for kind in decks[i] if self._hit(kind)), ""):
+                        decks[i].remove(kind)
+                        due[i] += periods[i]
+        self._wait(
+            lambda: all(f.secs is not None for f in self.faults), RECOVERY_SECS + LONG_SECS, "recovery"
+        )
+        self._wait_for_training(FINAL_SECS, "training after the last fault")
 
     def close(self) -> None:
-        """Ends everything, and checks that nothing is left, and what the processes have reported."""
-        processes = (self.learner, self.launcher, *self.actors)
-        if any("/dev/shm/" in maps_of(p.pid) for p in self.left()):
-            self.violations.append("a process has a file in /dev/shm")
-        for process in processes:
+        """Ends everything, and finds what is left and what the processes have reported."""
+        if any("/dev/shm/" in _text(Path(f"/proc/{process.pid}/maps")) for process in self._all()):
+            self.violations.append("a process uses /dev/shm")
+        for process in self.processes:
             process.popen.terminate()
-        for process in processes:
+        for process in self.processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.popen.wait(60)
+                process.popen.wait(FINAL_SECS)
             if process.popen.returncode != 143:
-                self.violations.append(f"{process.name} ended with {process.popen.returncode} at the end")
-        if left := wait_until_gone(self.left()):
-            self.violations.append(f"left at the end: {left}")
-            for orphan in left:
-                orphan.kill()
-        if files := list((self.directory / "tmp").iterdir()):
-            self.violations.append(f"left at the end: {files}")
+                self.violations.append(f"{process.log.stem} ended with {process.popen.returncode} at last")
+        left = [*_left(self._all()), *(self.directory / "tmp").iterdir()]
+        self.violations += [f"left at the end: {one}" for one in left]
+        for process in self._all():
+            process.kill()
+        log = _text(self.learner.log)
+        damaged = sum(fault.kind == "learner: damaged checkpoint" for fault in self.faults)
+        if (found := log.count(" is damaged, and its files")) != damaged:
+            self.violations.append(f"{damaged} checkpoints were damaged, and {found} found damaged")
+        if (found := log.count("Resuming from ")) != self.learner.starts - 1:
+            self.violations.append(
+                f"the learner was started {self.learner.starts} times, and resumed {found}"
+            )
         for run in (self.fleet, self.launched):
-            with contextlib.suppress(FileNotFoundError):
-                self.violations += (run.directory / "violations.txt").read_text().splitlines()
+            self.violations += _text(run.directory / "violations.txt").splitlines()
 
-    def left(self) -> list[psutil.Process]:
-        """The processes of this campaign, whoever their parents are."""
+    def _all(self) -> list[psutil.Process]:
+        """All processes of the campaign, whatever their parents are."""
         mark, found = os.fsencode(f"{DIRECTORY}={self.directory}"), []
         for environ in Path("/proc").glob("[0-9]*/environ"):
             with contextlib.suppress(OSError, psutil.Error):
@@ -476,59 +402,30 @@ class Campaign:
         return found
 
 
-class Deck:
-    """Kinds of faults in random order, each as often as the others."""
-
-    def __init__(self, kinds: Sequence[str], draw: random.Random):
-        self._kinds, self._draw, self._left = kinds, draw, list[str]()
-
-    def use(self, hit: Callable[[str], bool]) -> bool:
-        """Hits with the first kind that is possible now; returns whether there was one."""
-        if not self._left:
-            self._left = self._draw.sample(self._kinds, len(self._kinds))
-        for kind in list(self._left):
-            if hit(kind):
-                self._left.remove(kind)
-                return True
-        return False
+def _end_with_parent() -> None:
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
-class Sample(NamedTuple):
-    """Resources of a process while nothing was wrong."""
-
-    process: str
-    starts: int
-    mib: float
-    descriptors: int
-
-
-def wait_until_gone(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
-    """Waits until processes have ended, for `GONE_SECS` at most; returns those that have not."""
+def _left(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
+    """Waits for the end of processes; returns those that still run. Nobody may reap those that have ended."""
     deadline = time.monotonic() + GONE_SECS
-    while alive := [p for p in processes if is_alive(p)]:
+    while left := [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]:
         if time.monotonic() > deadline:
             break
         time.sleep(0.01)
-    return alive
+    return left
 
 
-def is_alive(process: psutil.Process) -> bool:
-    """Whether a process runs; one that has ended may never be reaped."""
-    with contextlib.suppress(psutil.Error):
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    return False
-
-
-def maps_of(pid: int) -> str:
-    """The memory maps of a process; empty if it is gone."""
+def _text(path: Path) -> str:
+    """The contents of a file; empty if it is gone."""
     try:
-        return Path(f"/proc/{pid}/maps").read_text()
+        return path.read_text(errors="replace")
     except OSError:
         return ""
 
 
-def free_ports(count: int) -> int:
-    """The first of so many free ports in a row."""
+def _free_ports(count: int) -> int:
+    """The first of so many free ports in a row, below those that the system hands out."""
     while True:
         first = random.SystemRandom().randrange(12_000, 19_000)
         with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
@@ -546,36 +443,30 @@ def main(argv: list[str]) -> int:
         campaign.run(config.minutes)
     finally:
         campaign.close()
-    rows = []
-    for kind in sorted({f.kind for f in campaign.faults}):
-        for away in (False, True):
-            secs = [
-                f.secs for f in campaign.faults if f.kind == kind and f.is_away == away and f.secs is not None
+    faults, rows = campaign.faults, []
+    for kind, alone in sorted({(f.kind, f.alone) for f in faults}):
+        secs = [f.secs for f in faults if (f.kind, f.alone) == (kind, alone) and f.secs is not None]
+        rows.append(
+            [
+                kind + ("" if alone else ", with others"),
+                len(secs),
+                *np.percentile(secs, [50, 99, 100]).tolist(),
             ]
-            if secs:
-                rows.append(
-                    [kind + away * ", no learner", len(secs), *map(float, np.percentile(secs, [50, 99, 100]))]
-                )
+        )
     print_table("Seconds to recover", ["fault", "number", "p50", "p99", "max"], rows)
-    for name in ("learner", "train"):
-        own = [s for s in campaign.samples if s.process == name]
-        if own:
-            print(name, own[0], own[-1])
-    print(*campaign.violations[:50], sep="\n")
-    learners = sum(f.kind in LEARNER_KINDS for f in campaign.faults)
-    runs = (campaign.fleet, campaign.launched)
-    print_result(
-        {
-            "benchmark": "chaos",
-            "faults_on_actors": len(campaign.faults) - learners,
-            "faults_on_learners": learners,
-            "unrolls_checked": sum(int(run.trained[0]) for run in runs),
-            "wrong_unrolls": sum(int(run.trained[1]) for run in runs),
-            "violations": len(campaign.violations),
-        }
-    )
+    of = {name: [s[1:] for s in campaign.samples if s[0] == name] for name in ("learner", "launcher")}
+    rows = [
+        [f"{name}, {when}", *s[i]] for name, s in of.items() if s for i, when in ((0, "first"), (-1, "last"))
+    ]
+    print_table("Without a fault", ["process", "start", "MiB", "descriptors"], rows)
+    print("", *campaign.violations[:50], sep="\n")
+    runs, learners = (campaign.fleet, campaign.launched), sum(f.kind in ON_LEARNERS for f in faults)
+    checked, wrong = (sum(int(run.trained[i]) for run in runs) for i in (0, 1))
+    result = {"faults_on_actors": len(faults) - learners, "faults_on_learners": learners}
+    result |= {"unrolls_checked": checked, "wrong_unrolls": wrong, "violations": len(campaign.violations)}
+    print_result({"benchmark": "chaos", "seed": config.seed, **result})
     if campaign.violations:
-        print(directory)
+        print(f"The logs are in {directory}.", file=sys.stderr)
         return 1
-    shutil.rmtree(directory, ignore_errors=True)
+    shutil.rmtree(directory)
     return 0
