@@ -1,4 +1,4 @@
-"""Faults in real processes, again and again: what is trained on stays right, and everything goes on by itself.
+"""Faults in real processes, again and again: what is trained on stays right, and everything goes on.
 
 One run has a learner on TCP with TLS, in turn with two gateways and without, and six actors: two may share
 its memory, and two are behind a proxy of this process. The other run is `seed_rl train` with two actors. The
@@ -45,8 +45,12 @@ ON_ACTORS += [f"actor: {what}" for what in ("descriptors", *NETWORK)]
 ON_LEARNERS = [f"learner: {what}" for what in (*SIGNALS, "damaged checkpoint", "full disk", "descriptors")]
 ON_LEARNERS += ["launcher: SIGKILL", "launcher: SIGTERM", "launcher's learner: SIGKILL"]
 GAME = ("--environment=gym", "--game=benchmarks.chaos_game:Counting-v0")
-LEARNING = (*GAME, "--agent=witness", "--batch_size=4", "--intra_op_threads=1", "--log_period_secs=2")
-LEARNING += ("--save_checkpoint_secs=2", f"--total_environment_frames={10**12}", "--logdir=run")
+LEARNING = (
+    *(*GAME, "--agent=witness", "--batch_size=4", "--intra_op_threads=1", "--logdir=run"),
+    *("--log_period_secs=2", "--save_checkpoint_secs=2", f"--total_environment_frames={10**12}"),
+)
+
+Command = Callable[[int], Sequence[str]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +120,7 @@ class Process:
       may_end: exit codes that a fault may cause.
     """
 
-    def __init__(self, log: Path, env: dict[str, str], command: Callable[[int], Sequence[str]]):
+    def __init__(self, log: Path, env: dict[str, str], command: Command):
         """Starts it; the command is a function of the number of starts before."""
         self.log, self.starts, self._command, self._env = log, 0, command, {**os.environ, **env}
         self.start()
@@ -126,8 +130,12 @@ class Process:
         with open(self.log, "ab") as log:
             self.popen = subprocess.Popen(
                 [sys.executable, "-m", "seed_rl", *self._command(self.starts)],
-                **{"env": self._env, "cwd": self.log.parent, "stdin": subprocess.DEVNULL},
-                **{"stdout": log, "stderr": subprocess.STDOUT, "preexec_fn": _end_with_parent},
+                cwd=self.log.parent,
+                env=self._env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                preexec_fn=_end_with_parent,
             )
         self.system = psutil.Process(self.popen.pid)
         self.starts, self.may_end = self.starts + 1, set[int]()
@@ -171,8 +179,10 @@ class Fault:
     tasks: Sequence[int]
     process: Process
     over: float = math.inf
+    since: float = math.inf  # Unrolls that began later show that it trains.
+    restarts: bool = False  # Whether the process has to start again.
     secs: float | None = None
-    alone: bool = True  # Without a fault of the learner at the same time.
+    alone: bool = True
 
 
 class Campaign:
@@ -182,7 +192,6 @@ class Campaign:
         self.directory, self.random, self.violations = directory, random.Random(seed), list[str]()
         self.faults, self.samples = list[Fault](), list[tuple[str, int, float, int]]()
         self._due, self._next_sample = list[tuple[float, Fault, Callable[[], object]]](), math.inf
-        self._decks: dict[int, list[str]] = {}
         info = directory / "path" / "witness-1.0.dist-info"
         info.mkdir(parents=True)
         (directory / "tmp").mkdir()
@@ -194,15 +203,13 @@ class Campaign:
         train = ("train", *LEARNING, "--num_actors=2", "--env_batch_size=2")
         self.launcher = self._process(self.launched, "launcher", {}, lambda starts: train)
         self.learner = self._process(self.fleet, "learner", secrets.learner, self._learner_command)
+        commands = map(self._actor_command, self.fleet.tasks)
         self.actors = [
-            self._process(self.fleet, f"actor_{task}", secrets.actor, self._actor_command(task))
-            for task in self.fleet.tasks
+            self._process(self.fleet, f"actor_{i}", secrets.actor, c) for i, c in enumerate(commands)
         ]
         self.processes = [self.launcher, self.learner, *self.actors]
 
-    def _process(
-        self, run: Run, name: str, env: dict[str, str], command: Callable[[int], Sequence[str]]
-    ) -> Process:
+    def _process(self, run: Run, name: str, env: dict[str, str], command: Command) -> Process:
         env = {**env, DIRECTORY: str(run.directory), "TMPDIR": str(self.directory / "tmp")}
         env |= {"PYTHONPATH": f"{ROOT}:{self.directory}/path", "PYTHONFAULTHANDLER": "1"}
         return Process(run.directory / f"{name}.log", {"OMP_NUM_THREADS": "1", **env}, command)
@@ -214,7 +221,7 @@ class Campaign:
         own = (f"--server_address=127.0.0.1:{self.port}", "--num_envs=12", f"--num_gateways={gateways}")
         return "learner", *LEARNING, *own
 
-    def _actor_command(self, task: int) -> Callable[[int], Sequence[str]]:
+    def _actor_command(self, task: int) -> Command:
         port = self.proxies[task].port if task in self.proxies else self.port
         own = (f"--server_address=127.0.0.1:{port}", f"--tls_server_name={SERVER_NAME}", f"--task={task}")
         transport = f"--transport={'auto' if task < 2 else 'grpc'}"
@@ -224,26 +231,25 @@ class Campaign:
         """Begins a fault, if it is possible now; returns whether it is."""
         who, _, what = kind.partition(": ")
         run = self.launched if who.startswith("launcher") else self.fleet
-        number = self.random.choice(
-            PROXIED if what in (*NETWORK, "descriptors") else run.tasks[:2] if who == "gateway" else run.tasks
-        )
+        among = PROXIED if what in (*NETWORK, "descriptors") else run.tasks[: 2 if who == "gateway" else None]
+        number = self.random.choice(among)
         tasks = [number] if "actor" in who else run.tasks
         process = (
-            self.launcher if run is self.launched else self.actors[number] if who == "actor" else self.learner
+            self.actors[number] if who == "actor" else self.learner if run is self.fleet else self.launcher
         )
-        victim: psutil.Process | None = process.system
-        if who == "gateway":
-            victim = process.descendant(who, f"--server_address=127.0.0.1:{self.port + 1 + number}")
-        elif who.startswith("launcher's"):
-            victim = process.descendant(who.split()[1], *([f"--task={number}"] if "actor" in who else []))
-        unrecovered = [
-            f for f in self.faults if f.secs is None and f.run is run and set(f.tasks) & set(tasks)
-        ]
-        alike = [f for f in unrecovered if (f.kind in ON_LEARNERS) == (kind in ON_LEARNERS)]
-        if victim is None or alike or (kind in ON_LEARNERS and len(run.checkpoints.prefixes()) < 2):
+        words = {
+            "gateway": ("gateway", f"--server_address=127.0.0.1:{self.port + 1 + number}"),
+            "launcher's actor": ("actor", f"--task={number}"),
+            "launcher's learner": ("learner",),
+        }.get(who)
+        victim = process.descendant(*words) if words else process.system
+        others = [f for f in self.faults if f.secs is None and f.run is run and set(f.tasks) & set(tasks)]
+        is_learners = kind in ON_LEARNERS
+        alike = [other for other in others if (other.kind in ON_LEARNERS) == is_learners]
+        if victim is None or alike or (is_learners and len(run.checkpoints.prefixes()) < 2):
             return False
-        fault = Fault(kind, run, tasks, process, alone=not unrecovered)
-        for other in unrecovered:
+        fault = Fault(kind, run, tasks, process, alone=not others)
+        for other in others:
             other.alone = False
         self.faults.append(fault)
         self._log(f"{kind} {number}")
@@ -277,6 +283,7 @@ class Campaign:
         self._due.append((time.monotonic() + secs * is_lasting, fault, end))
 
     def _end(self, fault: Fault, what: str, victim: psutil.Process) -> None:
+        fault.restarts = victim is fault.process.system or "learner" in fault.kind
         if victim is fault.process.system:
             fault.process.may_end |= {143, -15} if what == "SIGTERM" else {-9}
         elif "learner" in fault.kind:
@@ -290,12 +297,8 @@ class Campaign:
             file = next(newest.parent.glob(f"{newest.name}.{part}"))
             content = bytearray(file.read_bytes())
             place = self.random.randrange(len(content))
-            content[place:] = (
-                content[place:place]
-                if self.random.random() < 0.5
-                else bytes([content[place] ^ 64]) + content[place + 1 :]
-            )
-            file.write_bytes(content)
+            content[place] ^= 64
+            file.write_bytes(content[: self.random.choice((place, None))])
 
     def _log(self, line: str) -> None:
         with open(self.directory / "faults.log", "a") as file:
@@ -310,16 +313,19 @@ class Campaign:
                     lines = process.log.read_text(errors="replace").splitlines()[-3:]
                     self.violations.append(f"{process.log.stem} ended with {code}: {lines}")
                 process.start()
+                for fault in self.faults:
+                    fault.since = time.monotonic() if fault.process is process else fault.since
         now = time.monotonic()
         for entry in [entry for entry in self._due if entry[0] <= now]:
             self._due.remove(entry)
             with contextlib.suppress(psutil.Error):  # It is gone.
                 entry[2]()
             entry[1].over = time.monotonic()
+            entry[1].since = entry[1].since if entry[1].restarts else entry[1].over
         unrecovered = [fault for fault in self.faults if fault.secs is None]
         for fault in unrecovered:
             has_saved = fault.kind != "learner: full disk" or fault.run.saved() > fault.over
-            trains = fault.run.trains(fault.tasks, fault.over) and has_saved
+            trains = fault.run.trains(fault.tasks, fault.since) and has_saved
             if trains or now - fault.over > RECOVERY_SECS:
                 fault.secs = now - fault.over
                 self._log(f"{fault.kind} recovered after {fault.secs:.2f} s")
@@ -334,7 +340,7 @@ class Campaign:
                     figures = process.system.memory_info().rss / 2**20, process.system.num_fds()
                     self.samples.append((process.log.stem, process.starts, *figures))
 
-    def _wait(self, condition: Callable[[], bool], secs: float, what: str) -> None:
+    def _wait(self, secs: float, what: str, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + secs
         while not condition():
             if time.monotonic() > deadline:
@@ -342,13 +348,12 @@ class Campaign:
                 return
             self._tick()
 
-    def _wait_for_training(self, secs: float, what: str) -> None:
-        now, runs = time.monotonic(), (self.fleet, self.launched)
-        self._wait(lambda: all(run.trains(run.tasks, now) for run in runs), secs, what)
+    def _trains(self, since: float) -> bool:
+        return all(run.trains(run.tasks, since) for run in (self.fleet, self.launched))
 
     def run(self, minutes: float) -> None:
         """Waits until everything trains, hits it again and again, and waits once more."""
-        self._wait_for_training(RECOVERY_SECS, "the start")
+        self._wait(RECOVERY_SECS, "the start", lambda: self._trains(0.0))
         start = self._next_sample = time.monotonic()
         periods = (ACTOR_PERIOD_SECS, min(LONGEST_LEARNER_PERIOD_SECS, 60 * minutes / (len(ON_LEARNERS) + 1)))
         due = [start + 0.5 * periods[0], start + periods[1]]
@@ -361,10 +366,10 @@ class Campaign:
                     if kind := next((kind for kind in decks[i] if self._hit(kind)), ""):
                         decks[i].remove(kind)
                         due[i] += periods[i]
-        self._wait(
-            lambda: all(f.secs is not None for f in self.faults), RECOVERY_SECS + LONG_SECS, "recovery"
-        )
-        self._wait_for_training(FINAL_SECS, "training after the last fault")
+        most = RECOVERY_SECS + LONG_SECS
+        self._wait(most, "recovery", lambda: all(fault.secs is not None for fault in self.faults))
+        now = time.monotonic()
+        self._wait(FINAL_SECS, "training after the last fault", lambda: self._trains(now))
 
     def close(self) -> None:
         """Ends everything, and finds what is left and what the processes have reported."""

@@ -86,7 +86,7 @@ class Counting(gymnasium.Env):
         return self._seen.astype(np.int32)
 
 
-gymnasium.register("Counting-v0", Counting)
+gymnasium.register("Counting-v0", f"{__name__}:Counting")
 
 
 def before(seen: np.ndarray) -> np.ndarray:

@@ -178,7 +178,7 @@ class RunMetrics:
         return metrics | self._means(ends_period=True)
 
     def _memory(self) -> float:
-        """Resident memory of this process in MiB; the last figure while the process may open no more files."""
+        """Resident memory of this process in MiB; the last figure while it may open no more files."""
         with contextlib.suppress(OSError):
             self._memory_mib = self._process.memory_info().rss / 2**20
         return self._memory_mib
