@@ -249,11 +249,14 @@ class Campaign:
         if victim is None or alike or (is_learners and len(run.checkpoints.prefixes()) < 2):
             return False
         fault = Fault(kind, run, tasks, process, alone=not others)
+        try:
+            self._begin(fault, what, victim, number)
+        except psutil.Error:  # It has just ended.
+            return False
         for other in others:
             other.alone = False
         self.faults.append(fault)
         self._log(f"{kind} {number}")
-        self._begin(fault, what, victim, number)
         return True
 
     def _begin(self, fault: Fault, what: str, victim: psutil.Process, number: int) -> None:
