@@ -245,7 +245,9 @@ class Campaign:
         victim = process.descendant(*words) if words else process.system
         others = [f for f in self.faults if f.secs is None and f.run is run and set(f.tasks) & set(tasks)]
         is_learners = kind in ON_LEARNERS
-        alike = [other for other in others if (other.kind in ON_LEARNERS) == is_learners]
+        alike = [
+            f for f in others if (f.kind in ON_LEARNERS if is_learners else f.kind.startswith(f"{who}:"))
+        ]
         if victim is None or alike or (is_learners and len(run.checkpoints.prefixes()) < 2):
             return False
         fault = Fault(kind, run, tasks, process, alone=not others)
@@ -354,6 +356,9 @@ class Campaign:
     def _trains(self, since: float) -> bool:
         return all(run.trains(run.tasks, since) for run in (self.fleet, self.launched))
 
+    def _shuffled(self, kinds: Sequence[str]) -> list[str]:
+        return self.random.sample(kinds, len(kinds))
+
     def run(self, minutes: float) -> None:
         """Waits until everything trains, hits it again and again, and waits once more."""
         self._wait(RECOVERY_SECS, "the start", lambda: self._trains(0.0))
@@ -365,9 +370,10 @@ class Campaign:
             self._tick()
             for i, kinds in enumerate((ON_ACTORS, ON_LEARNERS)):
                 if time.monotonic() >= due[i]:
-                    decks[i] = decks[i] or self.random.sample(kinds, len(kinds))
-                    if kind := next((kind for kind in decks[i] if self._hit(kind)), ""):
-                        decks[i].remove(kind)
+                    decks[i] = decks[i] or self._shuffled(kinds)
+                    # Those that are not possible yet come later, and others meanwhile.
+                    if kind := next((k for k in (*decks[i], *self._shuffled(kinds)) if self._hit(k)), ""):
+                        decks[i] = [other for other in decks[i] if other != kind]
                         due[i] += periods[i]
         most = RECOVERY_SECS + LONG_SECS
         self._wait(most, "recovery", lambda: all(fault.secs is not None for fault in self.faults))
