@@ -2,7 +2,7 @@
 
 One run has a learner on TCP with TLS, in turn with two gateways and without, and six actors: two may share
 its memory, and two are behind a proxy of this process. The other run is `seed_rl train` with two actors. The
-environments check their actions, and the algorithm its unrolls (`chaos_game`). Whoever was hit has to train
+environments check their actions, and the algorithm its unrolls (`chaos_parts`). Whoever was hit has to train
 again within two minutes. The last line counts faults and unrolls. The exit code is 1 if anything was wrong;
 then the directory with the logs is kept.
 """
@@ -20,7 +20,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,23 +27,21 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from benchmarks.chaos_game import DIRECTORY
+from benchmarks.chaos_parts import DIRECTORY, NETWORK, Proxy, Run
 from benchmarks.harness import ROOT, print_result, print_table
 from seed_rl.flags.command_line import parse_options
 from seed_rl.launch.credentials import SERVER_NAME, make_credentials
 from seed_rl.options import Options, option
-from seed_rl.runs.layout import RunDirectory
 
 RECOVERY_SECS, FINAL_SECS, GONE_SECS, LONG_SECS = 120.0, 60.0, 10.0, 35.0
 ACTOR_PERIOD_SECS, LONGEST_LEARNER_PERIOD_SECS = 6.0, 144.0
 PROXIED = (4, 5)
 SIGNALS = ("SIGKILL", "SIGTERM", "freeze")
-NETWORK = ("cut", "delay", "throttle", "stall", "half-open", "duplicate")
 ON_ACTORS = [f"{who}: {what}" for who in ("actor", "gateway", "launcher's actor") for what in SIGNALS]
 ON_ACTORS += [f"actor: {what}" for what in ("descriptors", *NETWORK)]
 ON_LEARNERS = [f"learner: {what}" for what in (*SIGNALS, "damaged checkpoint", "full disk", "descriptors")]
 ON_LEARNERS += ["launcher: SIGKILL", "launcher: SIGTERM", "launcher's learner: SIGKILL"]
-GAME = ("--environment=gym", "--game=benchmarks.chaos_game:Counting-v0")
+GAME = ("--environment=gym", "--game=benchmarks.chaos_parts:Counting-v0")
 LEARNING = (
     *(*GAME, "--agent=witness", "--batch_size=4", "--intra_op_threads=1", "--logdir=run"),
     *("--log_period_secs=2", "--save_checkpoint_secs=2", f"--total_environment_frames={10**12}"),
@@ -59,57 +56,6 @@ class ChaosConfig(Options):
 
     minutes: float = option(2.0, "Minutes with faults, about 10 on actors in each.", above=0)
     seed: int = option(1, "Seed for the order of the faults, and for whom and how they hit.", at_least=0)
-
-
-class Proxy:
-    """A TCP proxy.
-
-    Attributes:
-      port: its own.
-      target: the port that new connections go to.
-      fault: what happens to bytes that come: one of `NETWORK`, or nothing.
-    """
-
-    def __init__(self) -> None:
-        self.target, self.fault, self._open = 0, "", set[socket.socket]()
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self.port = self._server.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def cut(self, *ends: socket.socket) -> None:
-        """Ends all connections, or that of these two ends."""
-        for end in ends or list(self._open):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-    def _accept(self) -> None:
-        while True:
-            near = self._server.accept()[0]
-            try:
-                far = socket.create_connection(("127.0.0.1", self.target))
-            except OSError:
-                near.close()
-                continue
-            for ends in ((near, far), (far, near)):
-                threading.Thread(target=self._forward, args=ends, daemon=True).start()
-
-    def _forward(self, source: socket.socket, sink: socket.socket) -> None:
-        self._open.add(source)
-        is_lost = False
-        with contextlib.suppress(OSError):
-            while data := source.recv(1 << 16):
-                is_lost |= self.fault == "half-open"  # For good.
-                if self.fault == "duplicate":
-                    self.fault, data = "", data + data[len(data) // 2 :]
-                size = 50 if self.fault == "throttle" else len(data)
-                for piece in (data[i : i + size] for i in range(0, len(data), size)):
-                    time.sleep({"delay": 0.2, "throttle": 0.02}.get(self.fault, 0.0))
-                    while self.fault == "stall":
-                        time.sleep(0.02)
-                    if not is_lost:
-                        sink.sendall(piece)
-        self.cut(source, sink)
-        self._open.remove(source)
 
 
 class Process:
@@ -150,26 +96,6 @@ class Process:
         return None
 
 
-class Run:
-    """A run: its directory, its checkpoints, its actors' tasks, and what was trained on."""
-
-    def __init__(self, directory: Path, num_tasks: int):
-        directory.mkdir()
-        np.zeros(2 + num_tasks, np.int64).tofile(directory / "trained")
-        self.trained = np.memmap(directory / "trained", np.int64, "r")
-        self.directory, self.tasks = directory, range(num_tasks)
-        self.checkpoints = RunDirectory(directory / "run").checkpoints
-
-    def trains(self, tasks: Sequence[int], since: float) -> bool:
-        """Whether there has been training on unrolls that each of these actors has begun since then."""
-        return bool((self.trained[2:][list(tasks)] > 100 * since).all())
-
-    def saved(self) -> float:
-        """The time of the newest checkpoint, by `time.monotonic`."""
-        index = self.checkpoints.prefixes()[0].name + ".index"
-        return (self.checkpoints.path / index).stat().st_mtime - time.time() + time.monotonic()
-
-
 @dataclasses.dataclass
 class Fault:
     """A fault; `over` is the time of its end, and `secs` how long everything then took to train again."""
@@ -196,7 +122,7 @@ class Campaign:
         info.mkdir(parents=True)
         (directory / "tmp").mkdir()
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: witness\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text("[seed_rl.algorithms]\nwitness=benchmarks.chaos_game:Entry\n")
+        (info / "entry_points.txt").write_text("[seed_rl.algorithms]\nwitness=benchmarks.chaos_parts:Entry\n")
         self.port, secrets = _free_ports(3), make_credentials("test")
         self.proxies = {task: Proxy() for task in PROXIED}
         self.fleet, self.launched = Run(directory / "fleet", 6), Run(directory / "launched", 2)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.chaos_game import CLOCK, DIRECTORY, TASK, WitnessConfig, answer, report, wrong
+from benchmarks.chaos_parts import CLOCK, DIRECTORY, TASK, WitnessConfig, answer, report, wrong
 from seed_rl.algorithms.base import LOSS, Algorithm, Losses, Objective
 from seed_rl.algorithms.policy import Acted, Policy
 from seed_rl.experience.base import UnrollConfig

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from benchmarks import chaos_game
-from benchmarks.chaos_game import CLOCK, EPISODE, NAME, STEP, Counting, answer, before, wrong
+from benchmarks import chaos_parts
+from benchmarks.chaos_parts import CLOCK, EPISODE, NAME, STEP, Counting, answer, before, wrong
 from tests.benchmarks.running import result
 
 LENGTH = 200
@@ -38,9 +38,9 @@ def part(batch, start, stop):
 
 @pytest.fixture(scope="module")
 def whole():
-    chaos_game._STEP_SECS, before = 0.0, chaos_game._STEP_SECS
+    chaos_parts._STEP_SECS, before = 0.0, chaos_parts._STEP_SECS
     yield play()
-    chaos_game._STEP_SECS = before
+    chaos_parts._STEP_SECS = before
 
 
 def kinds(batch, known):
@@ -83,7 +83,7 @@ def test_a_step_that_is_trained_on_twice_is_found(whole):
 
 
 def test_an_action_that_answers_another_step_is_found(tmp_path, monkeypatch):
-    monkeypatch.setenv(chaos_game.DIRECTORY, str(tmp_path))
+    monkeypatch.setenv(chaos_parts.DIRECTORY, str(tmp_path))
     Counting().step(-1)
     assert "action -1 is not the answer" in (tmp_path / "violations.txt").read_text()
 

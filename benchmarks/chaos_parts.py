@@ -1,9 +1,13 @@
-"""The game of `benchmarks chaos`, and checks of all that is trained on of it. No TensorFlow."""
+"""Parts of `benchmarks chaos`: its game, checks of what is trained on of it, and its proxy. No TensorFlow."""
 
+import contextlib
 import dataclasses
 import os
+import socket
 import sys
+import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +18,11 @@ from seed_rl.algorithms.options import AlgorithmOptions
 from seed_rl.algorithms.registry import AlgorithmEntry
 from seed_rl.experience.experience_config import FifoConfig
 from seed_rl.options import option, part
+from seed_rl.runs.layout import RunDirectory
 
 # The variable with the directory where a run's environments and its learner report.
 DIRECTORY = "SEED_RL_CHAOS_DIRECTORY"
+NETWORK = ("cut", "delay", "throttle", "stall", "half-open", "duplicate")
 ACTIONS = 65521  # A prime number.
 TASK, NAME, EPISODE, STEP, CLOCK = range(5)  # The columns of an observation.
 _UNIT = np.eye(5, dtype=np.int64)
@@ -31,7 +37,7 @@ class WitnessConfig(AlgorithmOptions):
     unroll_length: int = option(5, "Transitions in an unroll, in agent steps.", at_least=1)
 
 
-Entry = AlgorithmEntry("benchmarks.chaos_game:WitnessConfig", "benchmarks.chaos_witness:Witness")
+Entry = AlgorithmEntry("benchmarks.chaos_parts:WitnessConfig", "benchmarks.chaos_witness:Witness")
 
 
 def report(sentence: str) -> None:
@@ -133,3 +139,74 @@ def wrong(batch: dict[str, np.ndarray], known: dict[tuple[int, ...], int]) -> di
         found["trained on twice"][column] = position[0, column] < known.get(key, 0)
         known[key] = int(position[-1, column])
     return found
+
+
+class Run:
+    """A run: its directory, its checkpoints, its actors' tasks, and what was trained on."""
+
+    def __init__(self, directory: Path, num_tasks: int):
+        directory.mkdir()
+        np.zeros(2 + num_tasks, np.int64).tofile(directory / "trained")
+        self.trained = np.memmap(directory / "trained", np.int64, "r")
+        self.directory, self.tasks = directory, range(num_tasks)
+        self.checkpoints = RunDirectory(directory / "run").checkpoints
+
+    def trains(self, tasks: Sequence[int], since: float) -> bool:
+        """Whether there has been training on unrolls that each of these actors has begun since then."""
+        return bool((self.trained[2:][list(tasks)] > 100 * since).all())
+
+    def saved(self) -> float:
+        """The time of the newest checkpoint, by `time.monotonic`."""
+        index = self.checkpoints.prefixes()[0].name + ".index"
+        return (self.checkpoints.path / index).stat().st_mtime - time.time() + time.monotonic()
+
+
+class Proxy:
+    """A TCP proxy.
+
+    Attributes:
+      port: its own.
+      target: the port that new connections go to.
+      fault: what happens to bytes that come: one of `NETWORK`, or nothing.
+    """
+
+    def __init__(self) -> None:
+        self.target, self.fault, self._open = 0, "", set[socket.socket]()
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port = self._server.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self, *ends: socket.socket) -> None:
+        """Ends all connections, or that of these two ends."""
+        for end in ends or list(self._open):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self) -> None:
+        while True:
+            near = self._server.accept()[0]
+            try:
+                far = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:
+                near.close()
+                continue
+            for ends in ((near, far), (far, near)):
+                threading.Thread(target=self._forward, args=ends, daemon=True).start()
+
+    def _forward(self, source: socket.socket, sink: socket.socket) -> None:
+        self._open.add(source)
+        is_lost = False
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                is_lost |= self.fault == "half-open"  # For good.
+                if self.fault == "duplicate":
+                    self.fault, data = "", data + data[len(data) // 2 :]
+                size = 50 if self.fault == "throttle" else len(data)
+                for piece in (data[i : i + size] for i in range(0, len(data), size)):
+                    time.sleep({"delay": 0.2, "throttle": 0.02}.get(self.fault, 0.0))
+                    while self.fault == "stall":
+                        time.sleep(0.02)
+                    if not is_lost:
+                        sink.sendall(piece)
+        self.cut(source, sink)
+        self._open.remove(source)
