@@ -10,6 +10,7 @@ BENCHMARKS = {
     "serving": "actors and inference with a null model, compared with a bare gRPC echo or another checkout",
     "replay": "memory and speed of replay at the paper's size",
     "memory": "resident memory of a long run",
+    "chaos": "faults in real processes: all that is trained on is checked, and how soon it goes on",
     "rivals": "the speed of training on Pong beside CleanRL and Sample Factory",
     "impala": "SEED against IMPALA: central inference, and actors that hold the policy",
     "cost": "US dollars for 10^9 environment frames, from the figures of impala",

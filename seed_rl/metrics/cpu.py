@@ -16,6 +16,9 @@ _LAUNCHER, _LEARNER, _GATEWAY = "train", "learner", "gateway"
 _ACTORS = {"actor", "policy_actor"}
 _REAPER = "seed_rl/launch/reaper.py"
 
+# A process has ended, or this one may open no more files.
+_UNREADABLE = (psutil.Error, OSError)
+
 
 class RunCpu:
     """Measures a learner, its gateways, and its actors if they are children of the same local launcher."""
@@ -30,7 +33,7 @@ class RunCpu:
         self._num_learners = 1
         self._names: dict[psutil.Process, str] = {}  # "actor PID" for all of an actor's.
         self._find()
-        psutil.cpu_percent()  # It measures from one call to the next.
+        _busy_share()  # It measures from one call to the next.
 
     def take(self) -> dict[str, float]:
         """Metrics since the last call, or the start.
@@ -42,7 +45,7 @@ class RunCpu:
         """
         used: dict[str, float] = {}
         for process, name in self._names.items():
-            with contextlib.suppress(psutil.Error):  # It has ended.
+            with contextlib.suppress(*_UNREADABLE):  # It has ended.
                 used[name] = used.get(name, 0.0) + process.cpu_percent() / 100
         metrics = {"learner_cpu_cores": used.pop(_LEARNER, 0.0), "machine_cores": available_cores()}
         if _GATEWAY in used:
@@ -50,8 +53,8 @@ class RunCpu:
         if used:
             metrics["actor_processes"] = len(used) / self._num_learners
             metrics["actor_cpu_cores"] = sum(used.values()) / self._num_learners
-        busy_share = psutil.cpu_percent() / 100
-        if metrics["machine_cores"] == psutil.cpu_count():
+        busy_share = _busy_share()
+        if busy_share is not None and metrics["machine_cores"] == psutil.cpu_count():
             metrics["machine_cpu_cores"] = busy_share * metrics["machine_cores"]
         self._find()
         return metrics
@@ -64,18 +67,25 @@ class RunCpu:
         self._num_learners = max(1, sum(_LEARNER in command for command in siblings.values()))
         for actor, command in siblings.items():
             if not _ACTORS.isdisjoint(command):
-                with contextlib.suppress(psutil.Error):
+                with contextlib.suppress(*_UNREADABLE):
                     found |= dict.fromkeys((actor, *actor.children(recursive=True)), f"actor {actor.pid}")
         for process in found.keys() - self._names.keys():
-            with contextlib.suppress(psutil.Error):
+            with contextlib.suppress(*_UNREADABLE):
                 process.cpu_percent()
         # The objects that are known already stay: each measures from its own last call.
         self._names = {p: name for p, name in (self._names | found).items() if p in found}
 
 
+def _busy_share() -> float | None:
+    """The share of the machine's cores in use since the last call; None if it cannot be read."""
+    with contextlib.suppress(OSError):
+        return psutil.cpu_percent() / 100
+    return None
+
+
 def _launcher(learner: psutil.Process) -> psutil.Process | None:
     """The local launcher of a learner, if it has one."""
-    with contextlib.suppress(psutil.Error):
+    with contextlib.suppress(*_UNREADABLE):
         parent = learner.parent()
         launcher = parent.parent() if parent is not None and _is_reaper(parent) else parent
         if launcher is not None and _LAUNCHER in _command(launcher):
@@ -85,7 +95,7 @@ def _launcher(learner: psutil.Process) -> psutil.Process | None:
 
 def _children(parent: psutil.Process | None) -> list[psutil.Process]:
     """The commands that a process has started, not the reapers between it and them (`launch.reaper`)."""
-    with contextlib.suppress(psutil.Error):
+    with contextlib.suppress(*_UNREADABLE):
         children = [] if parent is None else parent.children()
         return [c for child in children for c in (child.children() if _is_reaper(child) else (child,))]
     return []
@@ -96,7 +106,7 @@ def _is_reaper(process: psutil.Process) -> bool:
 
 
 def _command(process: psutil.Process) -> list[str]:
-    with contextlib.suppress(psutil.Error):  # It has just ended.
+    with contextlib.suppress(*_UNREADABLE):  # It has just ended.
         return process.cmdline()
     return []
 

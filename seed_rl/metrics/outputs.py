@@ -1,6 +1,7 @@
 """Outputs of a run that may fail: a warning for each, and an error for those that must not be lost."""
 
 import concurrent.futures
+import os
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -46,6 +47,7 @@ class Guard:
 
         def run() -> None:
             try:
+                open(os.devnull).close()  # If that fails, TensorFlow in a new thread would end the process.
                 result.set_result(function(*args))
             except BaseException as error:
                 result.set_exception(error)

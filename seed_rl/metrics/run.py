@@ -1,6 +1,7 @@
 """Metrics that the parts of a run count: its episodes, speed and failures. No TensorFlow."""
 
 import collections
+import contextlib
 import math
 import statistics
 import threading
@@ -66,7 +67,7 @@ class RunMetrics:
         self._point: list[_Evaluation] = []  # The episodes of the last separate point.
         self._is_point_new = False
         self._restore(recent or {})
-        self._process = psutil.Process()
+        self._process, self._memory_mib = psutil.Process(), 0.0
         self._news: list[Any] | None = None
         # Since this process started: on this host, and by host on the others.
         self._counts = {"actor_restarts": 0, "refused_connections": 0, "environment_failures": 0}
@@ -172,9 +173,15 @@ class RunMetrics:
             "frames_per_second": (frames - last_frames) / max(now - last_time, 1e-9),
             "episodes": self.episodes,
             **{name: sum(host[name] for host in counts) for name in self._counts},
-            "learner_memory_mib": self._process.memory_info().rss / 2**20,
+            "learner_memory_mib": self._memory(),
         }
         return metrics | self._means(ends_period=True)
+
+    def _memory(self) -> float:
+        """Resident memory of this process in MiB; the last figure while it may open no more files."""
+        with contextlib.suppress(OSError):
+            self._memory_mib = self._process.memory_info().rss / 2**20
+        return self._memory_mib
 
     def glance(self, agent_steps: int) -> dict[str, Any]:
         """Environment frames and the mean returns as they are now; ends no period. For any thread."""

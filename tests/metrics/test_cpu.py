@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 
 from seed_rl.metrics import cpu
 from seed_rl.metrics.cpu import RunCpu
+from seed_rl.metrics.run import RunMetrics
 from tests.waiting import wait_until
 
 BUSY = "while True: pass"
@@ -105,3 +107,18 @@ def test_a_learner_alone_has_no_actors_and_one_that_has_ended_uses_nothing(start
     process.kill()
     process.wait()
     assert use.take()["learner_cpu_cores"] == 0.0
+
+
+def test_a_process_that_may_open_no_more_files_goes_on_without_new_figures():
+    """A regression: the learner ended when a period did."""
+    use, run = RunCpu(), RunMetrics(1, 0, 0.0, 0, 1, 1)
+    before = run.take(0, 0)["learner_memory_mib"]
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        taken = use.take() | run.take(0, 0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert taken["learner_memory_mib"] == before > 10
+    assert taken["learner_cpu_cores"] == 0 and "machine_cpu_cores" not in taken
+    assert use.take()["machine_cores"] > 0

@@ -123,6 +123,27 @@ def test_events_are_written_again_when_there_is_space(tmp_path, capsys):
     assert capsys.readouterr().err.count("TensorBoard's events cannot be written") == 1
 
 
+WITHOUT_FILES = """
+import resource, sys
+from seed_rl.metrics.writer import MetricsWriter
+
+writer = MetricsWriter(sys.argv[1])
+limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+for frames, most in enumerate([limits[0], 0, limits[0]]):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, limits[1]))
+    writer.write({"env_frames": frames, "loss": 0.5})
+writer.close()
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_may_open_no_more_files_loses_metrics_and_nothing_else(tmp_path):
+    """A regression: TensorFlow ended it, in a new thread that draws its seed from a file."""
+    done = subprocess.run([sys.executable, "-c", WITHOUT_FILES, str(tmp_path)], timeout=DEADLINE_SECS)
+    assert done.returncode == 0
+    assert [line["env_frames"] for line in lines(tmp_path)] == event_steps(tmp_path) == [0, 2]
+
+
 LOST_SERVICE = """
 import signal, sys
 import psutil
