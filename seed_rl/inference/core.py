@@ -144,7 +144,7 @@ class InferenceCore(Core):
         self._num_envs = num_envs
         self._of_thread = threading.local()
         self._turns = Turns(num_envs)
-        self._processes = np.zeros(num_envs, np.uint64)  # Those whose episodes the table's rows belong to.
+        self._holders = np.zeros(num_envs, np.int64)  # Those whose episodes the table's rows belong to.
         self._is_unknown = np.zeros(num_envs, bool)  # Whether an episode goes on after an unknown action.
         self._acted = np.zeros(num_envs, np.int64)  # Steps acted on since the process has the environment.
         self._num_training_envs = num_envs - num_eval_envs
@@ -350,10 +350,10 @@ class InferenceCore(Core):
         (request,) = requests
         group, env_ids, applied = request.group, request.group.env_ids, request.applied or 0
         self._drop_unrolls(group)
-        is_new = bool((self._processes[env_ids] != np.uint64(group.process_id)).any())
+        is_new = bool((self._holders[env_ids] != group.holder).any())
         if is_new:
             self._table.reset(env_ids)
-            self._processes[env_ids] = group.process_id
+            self._holders[env_ids] = group.holder
             # Of the whole group, whose environments remain at the same step of their unrolls.
             self._is_unknown[env_ids] = not self._steps.decode(request.records).done.all()
         elif (self._acted[env_ids] == applied + 1).all():

@@ -63,7 +63,7 @@ class UnrollCore(Core):
             return [BadStep(problem)], []
         if request.applied is not None and request.group.is_restart and not env.done[0].all():
             return [BadStep("The first step of a new actor must be a reset: set done.")], []
-        env_ids, process, acted = request.group.env_ids, request.group.process_id, int(versions[-1].max())
+        env_ids, holder, acted = request.group.env_ids, request.group.holder, int(versions[-1].max())
         completed: list[int] = []
         if versions.max() > self._weights.version:
             self._batches.drop(len(env_ids))
@@ -72,11 +72,11 @@ class UnrollCore(Core):
             completed = self._batches.insert(env_ids, steps, states)
         with self._lock:
             self.agent_steps += env.truncated[:-1].size - int(env.truncated[:-1].sum())
-            has = acted if request.applied is not None else max(acted, self._sent.get(process, -1))
+            has = acted if request.applied is not None else max(acted, self._sent.get(holder, -1))
             newer = self._weights.newer_than(has)
             if len(self._sent) >= _MOST_PROCESSES:
                 self._sent.clear()  # Some groups get weights twice.
-            self._sent[process] = has if newer is None else newer.version
+            self._sent[holder] = has if newer is None else newer.version
         answer = b"" if newer is None else newer.SerializeToString()
         self.metrics.carried(len(request.records), len(answer))
         return [answer], completed

@@ -183,11 +183,11 @@ class Connection:
         """Whether its process may still send Ready."""
         return not self._is_over and not self._places
 
-    def groups(self, keys: Iterable[int]) -> list[ServedGroup]:
-        """Its groups, with these keys."""
+    def groups(self, keys: Iterable[int], holder: int) -> list[ServedGroup]:
+        """Its groups, with these keys and the number of its process."""
         first, size = self.task.envs.start, self._group_size
         return [
-            ServedGroup(key, self.process_id, first + i * size, size, self.task.had_others)
+            ServedGroup(key, holder, first + i * size, size, self.task.had_others)
             for i, key in zip(range(self.num_groups), keys, strict=False)
         ]
 

@@ -203,14 +203,15 @@ class Connections:
           Refusal: the Ready does not fit.
         """
         connection.check_ready(ready)
-        groups = connection.groups(self._keys)
         part = len(self._served) / len(self.batchers)
-        batchers = [self.batchers[int((g.first_env - self._served.start) // part)] for g in groups]
         with self._lock:
             if connection not in self._connections:
                 return  # It has ended; its stream has no notice yet.
+            holder = self._tasks.begin(connection.task, connection.process_id)
+            groups = connection.groups(self._keys, holder)
             for number, group in enumerate(groups):
                 self._waiting[group.key] = connection, number
+        batchers = [self.batchers[int((g.first_env - self._served.start) // part)] for g in groups]
         self._on_actor(connection.task)
         memory = connection.memory if ready.shares_memory else None
         connection.begin(groups, batchers, ready, memory or carrier)

@@ -14,14 +14,14 @@ class ServedGroup:
 
     Attributes:
       key: the number of the group among all groups of all connections; later ones have higher numbers.
-      process_id: of the actor process that plays them.
+      holder: the number of the process that plays them, as `Tasks.begin` gave it.
       first_env: the id of the first environment.
       num_envs: the number of environments.
       is_restart: whether another process has had some of them since this one did.
     """
 
     key: int
-    process_id: int
+    holder: int
     first_env: int
     num_envs: int
     is_restart: bool

@@ -22,7 +22,7 @@ class Task(NamedTuple):
     Attributes:
       number: the task's number.
       envs: the ids of its environments.
-      had_others: whether another process has had some of them since this one did.
+      had_others: whether another process has been ready to play some of them since this one was.
     """
 
     number: int
@@ -44,8 +44,8 @@ class Tasks:
         self._num_envs, self._num_eval_envs = num_envs, num_eval_envs
         self._served = range(num_envs) if served is None else served
         self._is_taken = np.zeros(num_envs, bool)
-        self._was_taken = np.zeros(num_envs, bool)
-        self._last = np.zeros(num_envs, np.uint64)  # The process that had each environment last.
+        # The process that was last ready to play each environment, and its number; 0: none was.
+        self._last, self._holders = np.zeros(num_envs, np.uint64), np.zeros(num_envs, np.int64)
 
     def take(self, process_id: int, num_envs: int, wanted: int = -1) -> Task:
         """Gives a process the environments of a task that is free.
@@ -81,9 +81,21 @@ class Tasks:
         number = int(free[np.argmax(4 * (free == wanted) + 2 * (free == tasks[0]) + evaluates)])
         envs = range(number * num_envs, (number + 1) * num_envs)
         place = slice(envs.start, envs.stop)
-        had_others = bool((self._was_taken[place] & (self._last[place] != process_id)).any())
-        self._is_taken[place], self._was_taken[place], self._last[place] = True, True, process_id
+        had_others = bool(((self._holders[place] > 0) & (self._last[place] != process_id)).any())
+        self._is_taken[place] = True
         return Task(number, envs, had_others)
+
+    def begin(self, task: Task, process_id: int) -> int:
+        """Notes that a process is ready to play its task.
+
+        Returns:
+          The process's number at this task: a new one unless it was the last process that was ready to.
+        """
+        place = slice(task.envs.start, task.envs.stop)
+        holders = self._holders[place]
+        if (self._last[place] != process_id).any() or (holders != holders[0]).any() or not holders[0]:
+            self._last[place], holders[:] = process_id, int(self._holders.max()) + 1
+        return int(holders[0])
 
     def free(self, task: Task) -> None:
         """Takes a task back."""

@@ -71,7 +71,7 @@ class World:
 
     def rejoin(self, group, is_new_actor):
         """A new stream of the group; a new actor begins a new count of steps, at the next thousand."""
-        process_id = next(self._actors) if is_new_actor else self._leases[group].process_id
+        process_id = next(self._actors) if is_new_actor else self._leases[group].holder
         self._leases[group] = self.group(group, process_id)
         ids = self._groups[group]
         if is_new_actor:

@@ -150,7 +150,7 @@ def test_answers_go_to_their_groups_in_one_piece_for_each_connection(is_direct):
 class Conversations(RuleBasedStateMachine):
     """Three processes, which join, leave, come back, and send any messages, and an inference thread.
 
-    The model: the connected processes, their open requests, and the last owner of each environment.
+    The model: the connected processes, their open requests, and who was last ready for each environment.
     """
 
     def __init__(self):
@@ -201,7 +201,6 @@ class Conversations(RuleBasedStateMachine):
             envs = new.connection.task.envs
             assert new.welcome.task in free and (new.welcome.task == task or task not in free)
             assert new.welcome.must_reset == any(self.last.get(e, process_id) != process_id for e in envs)
-            self.last |= dict.fromkeys(envs, process_id)
             new.is_ready, new.waiting, new.has_reset, new.expected = False, {}, set(), []
             self.live[process_id] = new
             self.all.append(new)
@@ -212,6 +211,7 @@ class Conversations(RuleBasedStateMachine):
         process = self.draw(data, lambda process: not process.is_ready)
         process.get_ready()
         process.is_ready = True
+        self.last |= dict.fromkeys(process.connection.task.envs, process.connection.process_id)
 
     def ask(self, process, group, done=True):
         """Sends a step with a number that no other has."""
@@ -261,7 +261,7 @@ class Conversations(RuleBasedStateMachine):
         number = numbers_of(request)[0]
         process, group = self.asked[number]
         first = process.connection.task.envs.start + group * request.group.num_envs
-        assert (request.group.process_id, request.group.first_env) == (process.connection.process_id, first)
+        assert request.group.first_env == first
         deliver(self.connections, [(request, BadStep("No.") if is_bad else b"%d" % number)])
         if process not in self.live.values():
             return

@@ -29,14 +29,14 @@ def test_thousands_of_processes_are_cheap():
 
 
 class TasksMachine(RuleBasedStateMachine):
-    """The model: by environment, who has it and who had it last."""
+    """The model: by environment, who has it, and who was last ready to play it, with which number."""
 
     held = Bundle("held")
 
     def __init__(self):
         super().__init__()
         self.tasks = Tasks(NUM_ENVS, NUM_EVAL_ENVS, SERVED)
-        self.owner, self.last = {}, {}
+        self.owner, self.last, self.holders = {}, {}, {}
 
     @rule(target=held, process_id=st.integers(1, 4), size=st.integers(1, 6), wanted=st.integers(-1, 12))
     def take(self, process_id, size, wanted):
@@ -52,8 +52,18 @@ class TasksMachine(RuleBasedStateMachine):
         assert task.envs == range(task.number * size, (task.number + 1) * size)
         assert task.had_others == any(self.last.get(env, process_id) != process_id for env in task.envs)
         for env in task.envs:
-            self.owner[env] = self.last[env] = process_id
+            self.owner[env] = process_id
         return task
+
+    @rule(task=held)
+    def begin(self, task):
+        """The number is the same if this process was the last that was ready for all of it; else new."""
+        process_id = self.owner[task.envs.start]
+        holder, before = self.tasks.begin(task, process_id), {self.holders.get(env) for env in task.envs}
+        is_same = {self.last.get(env) for env in task.envs} == {process_id} and len(before) == 1
+        assert holder in before if is_same else holder > max(self.holders.values(), default=0)
+        for env in task.envs:
+            self.last[env], self.holders[env] = process_id, holder
 
     @rule(task=consumes(held))
     def free(self, task):
