@@ -34,7 +34,7 @@ class UnrollCore(Core):
         """
         super().__init__(store, metrics)
         self._codec, self._batches, self._weights = codec, store, weights
-        self._sent: dict[int, int] = {}  # By process: the version that it has got.
+        self._sent: dict[int, int] = {}  # By holder: the version that it has got.
         self._lock = threading.Lock()
 
     def answer(

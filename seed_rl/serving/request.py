@@ -17,7 +17,7 @@ class ServedGroup:
       holder: the number of the process that plays them, as `Tasks.begin` gave it.
       first_env: the id of the first environment.
       num_envs: the number of environments.
-      is_restart: whether another process has had some of them since this one did.
+      is_restart: whether another process has been ready to play some of them since this one was.
     """
 
     key: int

@@ -132,7 +132,7 @@ _FILE_OPERATIONS = ("replace", "rename", "unlink", "mkdir", "rmdir", "scandir", 
 
 @contextlib.contextmanager
 def interrupted_file_operations(may_die: Callable[[], None]) -> Iterator[None]:
-    """Calls `may_die` before and after each operation on files; data that are not synced may be lost."""
+    """Calls `may_die` before and after each operation on files. Nothing is synced: no machine loses power."""
 
     def wrapped(name: str) -> Callable[..., Any]:
         real = getattr(os, name)

@@ -2,7 +2,6 @@
 
 import asyncio
 import collections
-import contextlib
 import functools
 import json
 import os
@@ -177,15 +176,14 @@ class Context:
 
     async def serve(self, connect: Callable[[Any, Any], Awaitable[None]]) -> None:
         """Calls the service, and sends the status."""
-        with contextlib.suppress(_AbortedError):
-            try:
-                await connect(None, self)
-            except Exception as error:
-                if isinstance(error, _AbortedError):
-                    raise
-                self._link.down(client.StreamStatus(grpc.StatusCode.UNKNOWN, repr(error), ()))
-                raise
-            self._link.down(client.StreamStatus(grpc.StatusCode.OK, "", self._metadata))
+        try:
+            await connect(None, self)
+        except _AbortedError:
+            return
+        except Exception as error:
+            self._link.down(client.StreamStatus(grpc.StatusCode.UNKNOWN, repr(error), ()))
+            raise
+        self._link.down(client.StreamStatus(grpc.StatusCode.OK, "", self._metadata))
 
 
 class Listener:
