@@ -332,12 +332,11 @@ def seen(house, monkeypatch):
 def test_a_learner_of_a_launcher_imports_no_suite(house, seen):
     flags = ("1", "4", "--rows=6", "--replay_buffer_min_size=64", "--intra_op_threads=1")
     for _ in range(2):  # The second run resumes the first.
-        before = len(house.metrics())
         run = house.start(
             "train", "mine", "dqn", *flags, "--log_period_secs=0.25", f"--logdir={house.logdir}"
         )
         learner, actor = (run.child(name).pid for name in ("learner", "actor"))
-        house.wait_for_metrics(lambda line: line["updates"] > 0, run, after=before)
+        house.wait_for_progress(run)  # The updates of a resumed run begin above 0.
         run.signal(signal.SIGINT)
         assert run.end() == 130, run.output
         assert {run.pid, actor} <= seen() and learner not in seen()
