@@ -1,10 +1,12 @@
 """Faults in real processes, again and again: what is trained on stays right, and everything goes on.
 
 One run has a learner on TCP with TLS, in turn with two gateways and without, and six actors: two may share
-its memory, and two are behind a proxy of this process. The other run is `seed_rl train` with two actors. The
-environments check their actions, and the algorithm its unrolls (`chaos_parts`). Whoever was hit has to train
-again within two minutes. The last line counts faults and unrolls. The exit code is 1 if anything was wrong;
-then the directory with the logs is kept.
+its memory, and two are behind a proxy of this process. The other run is `seed_rl train` with two actors, in
+turn with central inference and with `--inference=actor`. The environments check their actions, and the
+algorithm its unrolls (`chaos_parts`). Whoever was hit has to train again within two minutes. The last line
+counts faults and unrolls. The exit code is 1 if anything was wrong; then the directory with the logs is kept.
+Where the system allows `unshare --map-root-user --mount`, /dev/shm is full all the time, and the disk of the
+learner at times.
 """
 
 import contextlib
@@ -34,12 +36,15 @@ from seed_rl.launch.credentials import SERVER_NAME, make_credentials
 from seed_rl.options import Options, option
 
 RECOVERY_SECS, FINAL_SECS, GONE_SECS, LONG_SECS = 120.0, 60.0, 10.0, 35.0
-ACTOR_PERIOD_SECS, LONGEST_LEARNER_PERIOD_SECS = 6.0, 144.0
+ACTOR_PERIOD_SECS, LONGEST_LEARNER_PERIOD_SECS = 5.5, 110.0
 PROXIED = (4, 5)
 SIGNALS = ("SIGKILL", "SIGTERM", "freeze")
+OWN_MOUNTS = "SEED_RL_CHAOS_OWN_MOUNTS"
+DISK = ("file limit", "full disk")
+DISK_MIB = 64  # The size of the disk that is filled.
 ON_ACTORS = [f"{who}: {what}" for who in ("actor", "gateway", "launcher's actor") for what in SIGNALS]
 ON_ACTORS += [f"actor: {what}" for what in ("descriptors", *NETWORK)]
-ON_LEARNERS = [f"learner: {what}" for what in (*SIGNALS, "damaged checkpoint", "full disk", "descriptors")]
+ON_LEARNERS = [f"learner: {what}" for what in (*SIGNALS, "damaged checkpoint", *DISK, "descriptors")]
 ON_LEARNERS += ["launcher: SIGKILL", "launcher: SIGTERM", "launcher's learner: SIGKILL"]
 GAME = ("--environment=gym", "--game=benchmarks.chaos_parts:Counting-v0")
 LEARNING = (
@@ -54,7 +59,7 @@ Command = Callable[[int], Sequence[str]]
 class ChaosConfig(Options):
     """Settings of the campaign."""
 
-    minutes: float = option(2.0, "Minutes with faults, about 10 on actors in each.", above=0)
+    minutes: float = option(2.0, "Minutes with faults, about 11 on actors in each.", above=0)
     seed: int = option(1, "Seed for the order of the faults, and for whom and how they hit.", at_least=0)
 
 
@@ -124,10 +129,18 @@ class Campaign:
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: witness\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text("[seed_rl.algorithms]\nwitness=benchmarks.chaos_parts:Entry\n")
         self.port, secrets = _free_ports(3), make_credentials("test")
-        self.proxies = {task: Proxy() for task in PROXIED}
+        self.proxies, self.full = {task: Proxy() for task in PROXIED}, Path()
         self.fleet, self.launched = Run(directory / "fleet", 6), Run(directory / "launched", 2)
+        if os.environ[OWN_MOUNTS]:
+            _mount(Path("/dev/shm"), 4096)
+            _fill(Path("/dev/shm/full"))
+            self.full = self.fleet.directory / "run" / "full"
+            self.full.parent.mkdir()
+            _mount(self.full.parent, DISK_MIB << 20)
         train = ("train", *LEARNING, "--num_actors=2", "--env_batch_size=2")
-        self.launcher = self._process(self.launched, "launcher", {}, lambda starts: train)
+        self.launcher = self._process(
+            self.launched, "launcher", {}, lambda starts: (*train, *["--inference=actor"] * (starts % 2))
+        )
         self.learner = self._process(self.fleet, "learner", secrets.learner, self._learner_command)
         commands = map(self._actor_command, self.fleet.tasks)
         self.actors = [
@@ -176,6 +189,8 @@ class Campaign:
         ]
         if victim is None or alike or (is_learners and len(run.checkpoints.prefixes()) < 2):
             return False
+        if what == "full disk" and not self.full.name:
+            return False
         fault = Fault(kind, run, tasks, process, alone=not others)
         try:
             self._begin(fault, what, victim, number)
@@ -198,7 +213,10 @@ class Campaign:
         elif what == "freeze":
             victim.suspend()
             end = victim.resume
-        elif what in ("descriptors", "full disk"):
+        elif what == "full disk":
+            _fill(self.full)
+            end, secs = self.full.unlink, max(secs, 3.0)
+        elif what in ("descriptors", "file limit"):
             limit, most = resource.RLIMIT_FSIZE, 1
             if what == "descriptors":
                 limit, most = resource.RLIMIT_NOFILE, victim.num_fds()
@@ -210,7 +228,7 @@ class Campaign:
             fault.process.may_end |= {1, 2} if fault.process in self.actors else set()
         else:
             self._end(fault, what, victim)
-        is_lasting = what in (*NETWORK[1:], "freeze", "descriptors", "full disk")
+        is_lasting = what in (*NETWORK[1:], "freeze", "descriptors", *DISK)
         self._due.append((time.monotonic() + secs * is_lasting, fault, end))
 
     def _end(self, fault: Fault, what: str, victim: psutil.Process) -> None:
@@ -255,8 +273,8 @@ class Campaign:
             entry[1].since = entry[1].since if entry[1].restarts else entry[1].over
         unrecovered = [fault for fault in self.faults if fault.secs is None]
         for fault in unrecovered:
-            has_saved = fault.kind != "learner: full disk" or fault.run.saved() > fault.over
-            trains = fault.run.trains(fault.tasks, fault.since) and has_saved
+            has_saved = not fault.kind.endswith(DISK) or fault.run.saved() > fault.over
+            trains = now >= fault.over and fault.run.trains(fault.tasks, fault.since) and has_saved
             if trains or now - fault.over > RECOVERY_SECS:
                 fault.secs = now - fault.over
                 self._log(f"{fault.kind} recovered after {fault.secs:.2f} s")
@@ -321,6 +339,11 @@ class Campaign:
         self.violations += [f"left at the end: {one}" for one in left]
         for process in self._all():
             process.kill()
+        if self.full.name:  # What is on the disk outlives the mount.
+            disk, kept = self.full.parent, self.fleet.directory / "kept"
+            shutil.copytree(disk, kept)
+            subprocess.run(["umount", disk], check=True)
+            kept.rename(disk)
         log = _text(self.learner.log)
         damaged = sum(fault.kind == "learner: damaged checkpoint" for fault in self.faults)
         if (found := log.count(" is damaged, and its files")) != damaged:
@@ -356,6 +379,27 @@ def _left(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
     return left
 
 
+def _get_own_mounts(argv: Sequence[str]) -> None:
+    """Executes this benchmark again such that only it sees what it mounts, if the system allows that."""
+    unshare = ("unshare", "--map-root-user", "--mount")
+    if OWN_MOUNTS not in os.environ:
+        attempt = subprocess.run([*unshare, "mount", "-t", "tmpfs", "none", "/dev/shm"], capture_output=True)
+        os.environ[OWN_MOUNTS] = "" if attempt.returncode else "1"
+        if not attempt.returncode:
+            os.execvp(unshare[0], [*unshare, sys.executable, "-m", "benchmarks", "chaos", *argv[1:]])
+
+
+def _mount(path: Path, size: int) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", path], check=True)
+
+
+def _fill(path: Path) -> None:
+    """Writes a file until its disk is full."""
+    with contextlib.suppress(OSError), open(path, "wb", buffering=0) as file:
+        while file.write(bytes(4096)):
+            pass
+
+
 def _text(path: Path) -> str:
     """The contents of a file; empty if it is gone."""
     try:
@@ -377,6 +421,7 @@ def _free_ports(count: int) -> int:
 def main(argv: list[str]) -> int:
     """Runs a campaign; returns 1 if anything was wrong."""
     config, _ = parse_options(argv, __doc__ or "", ChaosConfig)
+    _get_own_mounts(argv)
     directory = Path(tempfile.mkdtemp(prefix="seed_rl_chaos_"))
     campaign = Campaign(directory, config.seed)
     try:
