@@ -15,6 +15,7 @@ goal. Minutes are those of training, without the start of the processes. Flags o
 """
 
 import dataclasses
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -55,14 +56,19 @@ class LearningConfig(Options):
     )
     records: str = option(str(scores.RECORDS), "Where the records of suites are.")
     stop_at_goal: bool = option(False, "Ends a run as soon as it has reached its goal.")
+    kill_learner_secs: float = option(
+        math.inf, "Kills a learner that has trained for so long, in seconds, and resumes the run.", above=0
+    )
     logdir: str = option("runs/learning", "Where the run directories are.")
 
     def validate(self) -> None:
         """Checks the seeds, and that a suite trains whole runs."""
         if self.seeds:
             check_counts("seeds", self.seeds)
-        if self.suite and self.stop_at_goal:
-            raise ValueError(f"--suite={self.suite} trains whole runs; leave out --stop_at_goal.")
+        if self.suite and (self.stop_at_goal or self.kill_learner_secs < math.inf):
+            raise ValueError(
+                f"--suite={self.suite} trains whole runs; leave out --stop_at_goal and --kill_learner_secs."
+            )
 
 
 # The figures of a preset by seed; None for a run that failed.
@@ -159,7 +165,14 @@ def _train(config: LearningConfig, case: Case, seed: int) -> Progress | None:
         return found
     print(f"{name}: {logdir}", file=sys.stderr, flush=True)
     try:
-        found = train(case, seed, logdir, mark=goal(case), stop_at_mark=config.stop_at_goal)
+        found = train(
+            case,
+            seed,
+            logdir,
+            mark=goal(case),
+            stop_at_mark=config.stop_at_goal,
+            kill_learner_secs=config.kill_learner_secs,
+        )
     except FailedRun as error:
         print(f"{name}, failed: {error}", file=sys.stderr, flush=True)
         return None

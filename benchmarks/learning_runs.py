@@ -5,18 +5,23 @@ What remains for the docs is a record: run.json and a part of the metrics, which
 report` read as they read run directories.
 """
 
+import contextlib
 import dataclasses
 import json
+import math
 import re
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import psutil
 
 from benchmarks.harness import log_end, module_child, read_metrics
 from seed_rl.files import write_atomically
 from seed_rl.flags.errors import UsageError
+from seed_rl.launch.child import Child
 from seed_rl.launch.plan import LocalConfig, make_plan, resolve_run
 from seed_rl.launch.watch import ChildEnded, Watch
 from seed_rl.learner.learner_config import LearnerConfig
@@ -158,10 +163,19 @@ def notable(
     return best, next((p for p in judged if mark is not None and p[name] >= mark), None)
 
 
-def train(case: Case, seed: int, logdir: Path, *, mark: float | None, stop_at_mark: bool) -> Progress:
+def train(
+    case: Case,
+    seed: int,
+    logdir: Path,
+    *,
+    mark: float | None,
+    stop_at_mark: bool,
+    kill_learner_secs: float = math.inf,
+) -> Progress:
     """Trains until the run is complete or, with `stop_at_mark`, the mark is reached; resumes what has begun.
 
-    A file beside the run directory, with `.log` added, has the output.
+    A learner that has trained for `kill_learner_secs` is killed, and the run resumed. A file beside the run
+    directory, with `.log` added, has the output.
 
     Raises:
       FailedRun: the run failed.
@@ -175,15 +189,33 @@ def train(case: Case, seed: int, logdir: Path, *, mark: float | None, stop_at_ma
         flags.append(f"--stop_at_return={mark}")
     log = logdir.with_name(f"{logdir.name}.log")
     child = module_child("seed_rl", "train", *case.arguments, *flags, log=log)
-    watch = Watch()
-    watch.start(child)
+    watch, is_killed = Watch(), True
     try:
-        code = next(event.code for event in watch if isinstance(event, ChildEnded))
+        while is_killed:
+            watch.start(child)
+            code, is_killed = _wait(watch, child, logdir, kill_learner_secs)
     finally:
         watch.end([child], _STOP_SECS)  # After a Ctrl-C: with a checkpoint.
     if code:
         raise FailedRun(f"{child.name} ended with exit code {code}: {log_end(child)}")
     return progress(read_metrics(logdir), mark)
+
+
+def _wait(watch: Watch, child: Child, logdir: Path, kill_learner_secs: float) -> tuple[int, bool]:
+    """The exit code of `seed_rl train`, and whether its learner was killed, after so long with metrics."""
+    since, before, is_killed = math.inf, len(read_metrics(logdir)), False
+    for event in watch:
+        if isinstance(event, ChildEnded):
+            return event.code, is_killed
+        if since == math.inf and len(read_metrics(logdir)) > before:
+            since = time.monotonic()
+        if time.monotonic() - since > kill_learner_secs and not is_killed:
+            for process in psutil.Process(child.pid).children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    if "learner" in process.cmdline():
+                        process.kill()
+                        is_killed = True
+    raise AssertionError("the watch has no end")
 
 
 def run_directory(parent: Path, case: Case, *parts: str) -> Path:

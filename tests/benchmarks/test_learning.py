@@ -73,6 +73,7 @@ def test_a_run_that_reached_its_goal_is_complete(tmp_path, capsys):
         (("--suite=atari", "catch/ppo"), "leave out catch/ppo, or --suite"),
         (("--suite=atari", "--learning_rate=1"), "leave out --learning_rate=1, or --suite"),
         (("--suite=atari", "--stop_at_goal"), "leave out --stop_at_goal"),
+        (("--suite=atari", "--kill_learner_secs=9"), "leave out --stop_at_goal and --kill_learner_secs"),
     ],
 )
 def test_bad_input_is_one_sentence(args, sentence, monkeypatch, tmp_path):
@@ -171,3 +172,13 @@ def test_a_real_run_resumes(tmp_path):
     before = log.read_text()
     assert run(f"--total_environment_frames={frames}") == second
     assert log.read_text() == before
+
+
+@pytest.mark.slow
+def test_a_real_run_learns_although_its_learner_is_killed_again_and_again(tmp_path):
+    pytest.importorskip("tensorflow", reason="no TensorFlow")
+    args = ("catch/vtrace", f"--logdir={tmp_path}", "--seeds=1", "--num_actors=2", "--log_period_secs=0.5")
+    found = running.result("learning", *args, "--save_checkpoint_secs=0.5", "--kill_learner_secs=6")
+    found = found["figures"]["catch/vtrace"]["1"]
+    assert found["frames"] >= 150_000 and found["final"] > 0.9
+    assert "Resuming from" in (tmp_path / "catch_vtrace_seed_1.log").read_text()
