@@ -7,13 +7,13 @@ Nature-CNN on Pong, two actors of four environments.
 * environments in an actor: 1, 4, 16;
 * network: feed-forward, an LSTM of 256 units, IMPALA's deep ResNet;
 * width of the network: 1, 2, 4 (SEED RL, section 4.4.1);
-* environment: Pong, and the sizes of DeepMind Lab's and Football's observations with their networks, in
-  environments that only work for 2 ms a step (benchmarks.null_suite).
+* environment: Pong, and the observations of DeepMind Lab, with three widths of its network, and of Football,
+  with three sizes of its map, in environments that work as long as the engines do (benchmarks.null_suite).
 
 A row has environment frames/s, CPU seconds for 1,000 frames on actors and learner, bytes a frame that actors
-send and receive, policy lag in updates at the first and the last step of an unroll, and the median time of an
-actor from a step to its actions. Runs that --output has already are not run again. A picture of speed and
-CPU seconds is written beside it.
+send and receive, policy lag in updates at the first and the last step of an unroll, the spread of versions
+within an unroll (Figure 2), and the median time of an actor from a step to its actions. Runs that --output
+has already are not run again. A picture of speed and CPU seconds is written beside it.
 
 Flags of `seed_rl train` may be added (as --name=value) and override the defaults.
 """
@@ -45,7 +45,7 @@ _COMMON = f"--flagfile={Path(__file__).with_suffix('.flags')}"
 _PONG = ("--environment=atari", "--game=Pong", "--full_action_space=false")
 _NULL = ("--environment=gym", "--game=benchmarks.null_suite:Null")
 _DMLAB = (_NULL[0], f"{_NULL[1]}DMLab-v0", "--torso=resnet", "--lstm_size=256", "--frame_stack=1")
-_FOOTBALL = (_NULL[0], f"{_NULL[1]}Football-v0", "--torso=football")
+_FOOTBALL = "--torso=football"
 CASES: dict[str, tuple[str, ...]] = {
     "pong": _PONG,
     "envs_1": (*_PONG, "--env_batch_size=1", "--batch_size=2"),
@@ -55,7 +55,11 @@ CASES: dict[str, tuple[str, ...]] = {
     "width_2": (*_PONG, "--network_width=2"),
     "width_4": (*_PONG, "--network_width=4"),
     "dmlab": _DMLAB,
-    "football": _FOOTBALL,
+    "dmlab_width_2": (*_DMLAB, "--network_width=2"),
+    "dmlab_width_4": (*_DMLAB, "--network_width=4"),
+    "football": (_NULL[0], f"{_NULL[1]}Football-v0", _FOOTBALL),
+    "football_medium": (_NULL[0], f"{_NULL[1]}FootballMedium-v0", _FOOTBALL),
+    "football_large": (_NULL[0], f"{_NULL[1]}FootballLarge-v0", _FOOTBALL),
 }
 WAYS = {
     "actor": ("--inference=actor",),
@@ -128,6 +132,7 @@ def measure(case: str, way: str, config: ImpalaConfig, rest: Sequence[str] = ())
         "bytes_received_per_frame": received,
         "lag_first_updates": mean("policy_lag_first_updates"),
         "lag_last_updates": mean("policy_lag_last_updates"),
+        "version_spread_updates": mean("version_spread_mean_updates"),
         "actor_latency_ms": statistics.fmean(map(latency_ms, run.actor_logs)),
     }
 

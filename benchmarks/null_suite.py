@@ -19,7 +19,6 @@ from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.options import option
 
 NUM_ACTIONS = 6
-_WORK_SECS = 0.002
 
 _SPACES: dict[str, spaces.Box] = {
     "atari": spaces.Box(0, 255, (84, 84), np.uint8),
@@ -109,21 +108,28 @@ def _make(
     return NullEnvironment(_SPACES[config.size], record)
 
 
-def _work() -> None:
+def _work(secs: float) -> None:
     """Keeps the CPU busy."""
-    end = time.thread_time() + _WORK_SECS
+    end = time.thread_time() + secs
     while time.thread_time() < end:
         pass
 
 
-# The sizes of section 4.1's and 4.2's observations; 9 and 19 actions.
-for _name, _space, _num_actions in (
-    ("NullDMLab-v0", spaces.Box(0, 255, (72, 96, 3), np.uint8), 9),
-    ("NullFootball-v0", spaces.Box(0, 1, (72, 96, 4), np.bool_), 19),  # type: ignore[arg-type]
+# The observations of SEED RL's sections 4.1 and 4.2, with 9 and 19 actions, and CPU seconds for an agent step
+# as cores and speeds of SEED imply: 104 for 74,000/4 steps/s (Table 4), and 416 for 17,500 (Table 5).
+for _name, _space, _num_actions, _secs in (
+    ("NullDMLab-v0", spaces.Box(0, 255, (72, 96, 3), np.uint8), 9, 0.0056),
+    ("NullFootball-v0", spaces.Box(0, 1, (72, 96, 4), np.bool_), 19, 0.024),  # type: ignore[arg-type]
+    ("NullFootballMedium-v0", spaces.Box(0, 1, (90, 120, 4), np.bool_), 19, 0.024),  # type: ignore[arg-type]
+    ("NullFootballLarge-v0", spaces.Box(0, 1, (108, 144, 4), np.bool_), 19, 0.024),  # type: ignore[arg-type]
 ):
     gymnasium.register(
         _name,
         f"{__name__}:NullEnvironment",
         max_episode_steps=1000,
-        kwargs={"space": _space, "on_step": _work, "num_actions": _num_actions},
+        kwargs={
+            "space": _space,
+            "on_step": functools.partial(_work, _secs),
+            "num_actions": _num_actions,
+        },
     )

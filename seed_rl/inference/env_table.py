@@ -82,12 +82,15 @@ class EnvTable:
 
     def reset(self, env_ids: np.ndarray) -> None:
         """Resets rows to the initial state."""
-        rows, initial = tf.nest.flatten(self._states), tf.nest.flatten(self._initial_state)
+        initial = tf.nest.map_structure(lambda x: tf.repeat(x, len(env_ids), axis=0), self._initial_state)
+        self.restore(env_ids, self._spec.action.zeros(len(env_ids)), initial)
+
+    def restore(self, env_ids: np.ndarray, prev_action: np.ndarray, states: Nest) -> None:
+        """Sets rows to actions `[B, ...]` and recurrent states `[B, ...]` of before."""
         with self._on_device():
-            for row, start in zip(rows, initial, strict=True):
-                self._write(row, env_ids, tf.repeat(start, len(env_ids), axis=0))
-            zeros = tf.zeros([len(env_ids), *self._prev_action.shape[1:]], self._prev_action.dtype)
-            self._write(self._prev_action, env_ids, zeros)
+            for row, values in zip(tf.nest.flatten(self._states), tf.nest.flatten(states), strict=True):
+                self._write(row, env_ids, values)
+            self._write(self._prev_action, env_ids, prev_action)
 
     def last_action(self, env_ids: np.ndarray) -> np.ndarray:
         """The actions `[B, ...]` that were chosen last for rows."""

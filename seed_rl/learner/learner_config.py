@@ -195,6 +195,10 @@ class LearnerConfig(TrainerConfig):
     def validate(self) -> None:
         """Checks constraints between fields."""
         super().validate()
+        if self.accelerator == "tpu" and self.learner_hosts:
+            raise ValueError(
+                "--accelerator=tpu trains on one host; leave out --learner_hosts, or --accelerator=tpu."
+            )
         if self.inference == "learner":
             return
         for name in ("synchronous", "num_gateways", "inference_devices", "learner_hosts"):

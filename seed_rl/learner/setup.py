@@ -50,7 +50,7 @@ def make_learner(
     Raises:
       ValueError: settings contradict each other or the machine's devices, or a checkpoint does not fit.
     """
-    tpu = Tpu() if config.accelerator == "tpu" and not team.hosts else None
+    tpu = Tpu() if config.accelerator == "tpu" else None
     infers = config.inference == "learner"
     place = placement.place(
         config.training_devices, config.inference_devices, config.batch_size, team.count, infers

@@ -93,10 +93,11 @@ class _GrowingUnrolls:
 
 
 class Player:
-    """A carrier (`actor.carriers.Carrier`) that chooses the actions itself. Outlives a connection.
+    """A carrier (`actor.carriers.Transport`) that chooses the actions itself. Outlives a connection.
 
-    When unrolls of a group are complete, they are sent, and the group waits for the learner's answer, which
-    may have newer weights; other groups go on.
+    When unrolls of a group are complete, they are sent, and the group waits until the learner has answered
+    all groups. Newer weights then act again on the last step of each: all actions of an unroll that are
+    trained on are of the same weights (IMPALA, Espeholt et al., 2018; SEED RL, Figure 2).
     """
 
     def __init__(self, groups: Sequence[Group], policy: Policy, spec: EnvironmentSpec, length: int):
@@ -108,6 +109,7 @@ class Player:
         self.unroll_bytes = codec.size.record_bytes
         self._steps, self._actions, self._size = steps, ActionCodec(spec.action), size
         self._table = EnvTable(policy, spec, num_envs)
+        self._state_structure = optree.tree_structure(policy.initial_state(1))  # type: ignore[arg-type]
         self._rows = Rows(steps.record, num_envs)
         self._records = [np.zeros(size * steps.record_bytes, np.uint8) for _ in groups]
         for group, records in zip(groups, self._records, strict=True):
@@ -116,23 +118,21 @@ class Player:
         self._episodes: list[list[pb.Episode]] = [[] for _ in groups]
         self._begun: set[int] = set()  # Groups whose last action the table has.
         self._new: list[int] = []  # Groups with a step that has not been acted on.
-        self._withheld: dict[int, bytes] = {}  # Actions of groups whose unrolls the learner has not answered.
+        self._withheld: dict[int, bytes] = {}  # Actions of groups that wait for answers of the learner.
+        self._unanswered: set[int] = set()  # Groups whose unrolls the learner has not answered.
+        self._weights: pb.Weights | None = None  # The newest of these answers.
         self._version = -1
 
     def begin(self, stream: Stream, weights: pb.Weights) -> None:
-        """Plays over a new connection: with these weights, and new unrolls.
-
-        A lost learner may have had higher versions; its last step counts as acted on by these weights.
-        """
+        """Plays over a new connection: with these weights, and new unrolls."""
         self._set(weights)
-        self._stream = stream
+        self._stream, self._weights = stream, None
         self._new.clear()
-        self._acted, self._withheld = self._withheld, {}
-        for number, unrolls in enumerate(self._unrolls):
-            unrolls.count = int(number in self._acted)  # The last step has been acted on already.
-            versions = unrolls.steps[-1]
-            versions[:1] = np.minimum(versions[:1], weights.version)
-            self._episodes[number].clear()
+        self._unanswered.clear()
+        self._forget_withheld()
+        for unrolls, episodes in zip(self._unrolls, self._episodes, strict=True):
+            unrolls.count = 0
+            episodes.clear()
 
     def send(self, group: int, episodes: Sequence[pb.Episode]) -> None:
         """Takes a group's newest step; see `Carrier.send`."""
@@ -144,24 +144,41 @@ class Player:
         message = self._stream.receive(0.0 if self._new else QUIET_SECS)
         if message is not None:
             return self._answered(message)
-        if known := [(number, self._acted.pop(number)) for number in self._new if number in self._acted]:
-            self._new = [number for number in self._new if number not in dict(known)]
-            return known
         return self._act() if self._new else ()
 
-    def _answered(self, message: bytes) -> list[tuple[int, bytes]]:
-        """Takes newer weights; returns the actions of the groups that may go on."""
-        found = []
+    def _answered(self, message: bytes) -> Sequence[tuple[int, bytes]]:
+        """Takes answers; returns the actions of all groups if all are answered without newer weights."""
         for answer in parsed(message).actions:
-            if answer.group not in self._withheld:
+            if answer.group not in self._unanswered:
                 raise LearnerGoneError(f"the learner answered group {answer.group}, which waits for nothing")
+            self._unanswered.remove(answer.group)
             if answer.actions:
                 try:
-                    self._set(pb.Weights.FromString(answer.actions))
+                    self._weights = pb.Weights.FromString(answer.actions)
                 except DecodeError as error:
                     raise LearnerGoneError(f"the learner's weights cannot be read: {error}") from None
-            found.append((answer.group, self._withheld.pop(answer.group)))
-        return found
+        if self._unanswered or len(self._withheld) < len(self.groups):
+            return ()
+        if self._weights is None:
+            withheld, self._withheld = self._withheld, {}
+            return list(withheld.items())
+        self._set(self._weights)
+        self._weights = None
+        self._new.extend(self._withheld)
+        self._forget_withheld()
+        return ()
+
+    def _forget_withheld(self) -> None:
+        """Forgets that withheld actions were chosen, such that these steps are acted on again."""
+        for number in self._withheld:
+            unrolls, ids = self._unrolls[number], self._ids(number)
+            states = optree.tree_unflatten(self._state_structure, unrolls.states)
+            self._table.restore(ids, unrolls.steps[0][0], states)
+            unrolls.count = 0
+        self._withheld.clear()
+
+    def _ids(self, group: int) -> np.ndarray:
+        return np.arange(group * self._size, (group + 1) * self._size, dtype=np.int32)
 
     def _set(self, weights: pb.Weights) -> None:
         try:
@@ -173,10 +190,8 @@ class Player:
     def _act(self) -> list[tuple[int, bytes]]:
         """Acts on all new steps, and sends complete unrolls; returns the actions of the other groups."""
         numbers, self._new = self._new, []
-        ids = [
-            np.arange(number * self._size, (number + 1) * self._size, dtype=np.int32) for number in numbers
-        ]
-        self._rows.fill([self._records[number].data for number in numbers], np.concatenate(ids))
+        ids = np.concatenate([self._ids(number) for number in numbers])
+        self._rows.fill([self._records[number].data for number in numbers], ids)
         starts = [self._unrolls[number].needs_states for number in numbers]
         self._rows.rows["starts"] = np.repeat(starts, self._size)
         prev_action, output, states, is_good = self._table.act(self._rows.rows)
@@ -208,6 +223,7 @@ class Player:
                 assert first
                 unrolls.go_on(state_leaves, first)
                 self._withheld[number] = actions
+                self._unanswered.add(number)
             else:
                 found.append((number, actions))
         return found

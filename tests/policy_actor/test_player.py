@@ -170,25 +170,42 @@ def test_unrolls_are_those_of_a_learner_that_acts(suite, lstm_size):
         )
 
 
-def test_consecutive_unrolls_share_a_step_with_the_numbers_of_the_version_that_acted_on_it():
-    learner, player = make_catch(lstm_size=8)
-    deliver = learner.deliver
+@pytest.mark.parametrize("num_groups", [1, 2])
+def test_all_actions_of_an_unroll_that_are_trained_on_are_of_the_weights_at_its_start(num_groups):
+    """The spread of versions in an unroll is 0 (SEED RL, Figure 2, on the left)."""
+    learner, player = make_catch(num_groups, lstm_size=8)
+    offered, deliver = {0: [v.numpy() for v in variables_of(learner.policy)]}, learner.deliver
 
-    def publish_and_deliver(answers):
+    def deliver_and_publish(answers):
         deliver(answers)
-        learner.publish(learner.reader.newer_than(-1).version + 1)
+        version = len(offered)
+        offered[version] = [1.1 * v for v in offered[version - 1]]
+        learner.reader.offer(version, [tf.constant(v) for v in offered[version]])
 
-    learner.deliver = publish_and_deliver
-    play_over(player, learner, 4)
-    batches = [learner.fifo.sample() for _ in range(4)]
-    for number, (before, after) in enumerate(itertools.pairwise(batches)):
+    learner.deliver = deliver_and_publish
+    play_over(player, learner, 4 * num_groups)
+    batches = [learner.fifo.sample() for _ in range(4 * num_groups)]
+    for before, after in itertools.pairwise(batches[::num_groups]):
         last, first = (
-            optree.tree_map(lambda x, i=i: x[i], (b.sample.prev_action, b.sample.env, b.sample.agent))
+            optree.tree_map(lambda x, i=i: x[i], (b.sample.prev_action, b.sample.env))
             for b, i in ((before, -1), (after, 0))
         )
         optree.tree_map(np.testing.assert_array_equal, last, first)
-        np.testing.assert_array_equal(before.policy_version[-1], after.policy_version[0])
-        assert set(after.policy_version[1:].ravel()) == {number + 1 - (number == 0)} or number > 0
+    versions = []
+    for batch in batches:
+        (version,) = set(batch.policy_version.ravel().tolist())
+        versions.append(version)
+        for variable, values in zip(variables_of(learner.policy), offered[version], strict=True):
+            variable.assign(values)
+        state = batch.sample.initial_state
+        for t in range(T):
+            action, env, agent = optree.tree_map(
+                lambda x, t=t: tf.constant(x[t]),
+                (batch.sample.prev_action, batch.sample.env, batch.sample.agent),
+            )
+            again, state = learner.policy.act(action, env, state, tf.range(SIZE))
+            optree.tree_map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-5), again.info, agent.info)
+    assert len(set(versions)) >= 3 and versions == sorted(versions)
 
 
 def test_groups_play_on_while_another_waits_for_its_answer():

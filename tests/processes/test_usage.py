@@ -55,6 +55,10 @@ SLOW_CASES = [
         ["--synchronous acts in one batch", "--inference_devices, not 2."],
     ),
     ((*LEARNER, "--accelerator=tpu"), ["--accelerator=tpu: TensorFlow sees no TPU", "[tpu]"]),
+    (
+        (*LEARNER, "--accelerator=tpu", "--learner_hosts=127.0.0.1:1,127.0.0.1:2", "--learner_index=0"),
+        ["--accelerator=tpu trains on one host; leave out --learner_hosts"],
+    ),
 ]
 
 

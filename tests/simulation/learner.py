@@ -42,10 +42,10 @@ LEARNER = "learner:5000"
 
 
 class Acted(NamedTuple):
-    """A step that was acted on, after the state, and by the version of the weights."""
+    """A step that was acted on, after the state, and by the versions of the weights, one after the other."""
 
     state: int
-    version: int
+    versions: list[int]
 
 
 class Learner:
@@ -113,7 +113,7 @@ class Learner:
         return InferenceCore(policy_of_core, world.spec, world.num_envs, 0, store, copy.acting), copy, None
 
     def _acts(self, key: Key, state: int, version: int) -> None:
-        self.world.acts(self.acted, key, Acted(state, version))
+        self.world.acts(self.acted, key, Acted(state, [version]))
 
     def _make_saver(self, policy: Witness) -> Saver:
         config = LearnerConfig(logdir=self.world.logdir, num_envs=self.world.num_envs, keep_checkpoints=2)
@@ -204,15 +204,12 @@ class Learner:
         restored = getattr(self.experience, "_num_restored", 0)
         if batch.handle is None or batch.handle[column] >= restored:  # Else a lost learner has acted.
             for key, version in zip(keys, versions, strict=True):
-                acted = self.acted[key].version if key in self.acted else None
-                # A policy actor's last step before its connection was lost counts as acted on afterwards.
-                is_old = kind.holds_policy and key == keys[0] and acted is not None and version <= acted
-                is_right = version < 0 or acted == version or is_old
+                is_right = version < 0 or (key in self.acted and version in self.acted[key].versions)
                 require(is_right, f"The version {version} of another step in {what}.")
             is_right = done[0] or int(sample.initial_state[column]) == self.acted[keys[0]].state
             require(is_right, f"The state {sample.initial_state[column]} of another step in {what}.")
-        if isinstance(kind.experience, WholeRolloutsConfig):
-            require(len({*versions} - {-1}) == 1, f"Versions {versions} of one rollout in {what}.")
+        if kind.holds_policy or isinstance(kind.experience, WholeRolloutsConfig):
+            require(len({*versions} - {-1}) == 1, f"Versions {versions} in one {what}.")
         if kind.passes is not None:
             trained.update(keys[kind.unroll.burn_in : -1])
             most = max(trained[key] for key in keys[kind.unroll.burn_in : -1])

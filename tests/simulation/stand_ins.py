@@ -137,6 +137,10 @@ class Table:
         """See `EnvTable.reset`."""
         self._states[env_ids] = self._last[env_ids] = 0
 
+    def restore(self, env_ids: np.ndarray, prev_action: np.ndarray, states: np.ndarray) -> None:
+        """See `EnvTable.restore`."""
+        self._states[env_ids], self._last[env_ids] = states, prev_action
+
     def last_action(self, env_ids: np.ndarray) -> np.ndarray:
         """See `EnvTable.last_action`."""
         return self._last[env_ids]

@@ -15,6 +15,8 @@ from seed_rl.policy_actor.player import Player
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.tasks import Tasks
 from seed_rl.training.checkpoint import Checkpointer
+from seed_rl.wire.generated import inference_pb2 as pb
+from tests.simulation.stand_ins import Table
 from tests.simulation.world import KINDS, run
 
 # Seeds that have found faults, with what they were; of worlds as they were then:
@@ -61,9 +63,13 @@ def _unknown_one_by_one(core, requests):
     return answered
 
 
-def _forgets_actions(player, stream, weights):
-    _begin_player(player, stream, weights)
-    player._acted = {}
+def _goes_on_at_once(player, message):
+    answers = pb.FromLearner.FromString(message).actions
+    for answer in answers:
+        if answer.actions:
+            player._set(pb.Weights.FromString(answer.actions))
+        player._unanswered.remove(answer.group)
+    return [(answer.group, player._withheld.pop(answer.group)) for answer in answers]
 
 
 @contextlib.contextmanager
@@ -96,7 +102,7 @@ def _old_weights(copy):
     yield copy._pending[0] if copy._pending else 0
 
 
-_begin, _begin_player, _init = InferenceCore._begin, Player.begin, RingStore.__init__
+_begin, _init = InferenceCore._begin, RingStore.__init__
 
 # By fault: the kind of world, what is replaced, by what, and words of the sentence that reports it.
 PLANTED = {
@@ -150,7 +156,7 @@ PLANTED = {
         Rollouts,
         "hold",
         lambda rollouts, env_ids, resume: False,
-        "of one rollout|trained on 2 times|wait for ever|nothing is trained",
+        "in one unroll|trained on 2 times|wait for ever|nothing is trained",
     ),
     "an action that is not known becomes the previous one": (
         "queue",
@@ -166,12 +172,19 @@ PLANTED = {
         _unknown_one_by_one,
         "wait for ever|nothing is trained|does not play",
     ),
-    "a policy actor acts on a step again": (
+    "a policy actor acts again after another state": (
+        "policy actors",
+        Table,
+        "restore",
+        lambda table, env_ids, prev_action, states: None,
+        "was acted on twice",
+    ),
+    "a policy actor has other weights in the middle of an unroll": (
         "policy actors",
         Player,
-        "begin",
-        _forgets_actions,
-        "was acted on twice",
+        "_answered",
+        _goes_on_at_once,
+        "in one unroll",
     ),
     "old weights act": ("queue", PolicyCopy, "acting", _old_weights, "The version"),
 }

@@ -196,8 +196,16 @@ class World:
     def actors_table(self, policy: Witness, spec: Any, num_envs: int) -> Table:
         """`EnvTable` of an actor that has the policy."""
 
+        last = dict[int, Key]()
+
         def acts(key: Key, state: int, version: int) -> None:
-            self.acts(self.acted_by_actors, key, Acted(state, version))
+            before = self.acted_by_actors.get(key)
+            # Newer weights act again on the last step of an unroll, which is the first of the next.
+            if last.get(key[0]) == key and before and before.state == state:
+                before.versions.append(version)
+            else:
+                self.acts(self.acted_by_actors, key, Acted(state, [version]))
+            last[key[0]] = key
 
         return Table(self, policy, num_envs, acts)
 
