@@ -185,7 +185,7 @@ class Context:
         except _AbortedError:
             return
         except Exception as error:
-            self._link.down(client.StreamStatus(grpc.StatusCode.UNKNOWN, repr(error), ()))
+            self._link.world.report(f"The service failed: {error!r}")
             raise
         self._link.down(client.StreamStatus(grpc.StatusCode.OK, "", self._metadata))
 
@@ -247,7 +247,7 @@ class Link:
         is_near: bool,
         put: Callable[[bytes | client.StreamStatus], None],
     ):
-        self._world, self._put = world, put
+        self.world, self._put = world, put
         self.process, self.listener, self.is_near = world.schedule.current.process, listener, is_near
         self.is_silent, self._is_over = False, False
         self._last = [0.0, 0.0]
@@ -257,7 +257,7 @@ class Link:
             self.cut()
 
     def _later(self, direction: int, call: Callable[[], Any]) -> None:
-        schedule = self._world.schedule
+        schedule = self.world.schedule
         secs = schedule.random.choice((0.0005, 0.002, 0.02, 0.2))
         self._last[direction] = due = max(self._last[direction], schedule.now + secs)
         self._pending[direction].append(call)
@@ -283,7 +283,7 @@ class Link:
         """Ends the stream for both; what is on its way is lost."""
         if not self._is_over:
             self._is_over = True
-            self._world.links.remove(self)
+            self.world.links.remove(self)
             self._put(client.StreamStatus(grpc.StatusCode.UNAVAILABLE, "cut", ()))
             if self.listener:
                 self.listener.call_soon(self.listener.on_end, self)
@@ -291,7 +291,7 @@ class Link:
     def go_silent(self) -> None:
         """Loses everything from now on; both ends notice by their keepalive."""
         self.is_silent = True
-        schedule = self._world.schedule
+        schedule = self.world.schedule
         schedule.spawn("network", "keepalive", lambda: (schedule.sleep(_KEEPALIVE_SECS), self.cut()))
 
 
