@@ -81,6 +81,15 @@ def cost_ratio(model):
     return cost(FOOTBALL, "IMPALA", model).dollars / cost(FOOTBALL, "SEED", model).dollars
 
 
+def default_latency():
+    """SEED's latency on Football, Default: its time from step to step without the environment's own."""
+    rows = tables.read("seed/table_13")
+    (latency,) = (row.impala_ms for row in rows if (row.suite, row.model) == ("football", "Default"))
+    impala, seed = (cost(FOOTBALL, architecture, "Default") for architecture in ("IMPALA", "SEED"))
+    between = [1e3 * row.environments / row.frames_per_second for row in (impala, seed)]
+    return between[1] - (between[0] - latency)
+
+
 def updates_per_second():
     """R2D2's updates per second with 1,200 actors, by its frames per second and Tables 8 and 9."""
     (row,) = (row for row in SPEEDS if row.preset == "atari_r2d2_1200_actors")
@@ -128,6 +137,7 @@ SECOND = {
     "29%,": LEARNER_SHARES[0],
     "17.5K": cost(FOOTBALL, "SEED", "Default").frames_per_second / 1e3,
     "4.0 updates": updates_per_second(),
+    "11.9 ms": default_latency(),
     "152 GB/s": (100_000 / 20 * 30e6 + 100_000 * 96 * 72 * 3) / 1e9,
     "10": MEDIUM.environments / MEDIUM.actors,
     "11.7": ON_P100.environments / ON_P100.actors,

@@ -54,7 +54,7 @@ REFUSED = [
     (report, ["{runs}/nothing"], "is not a directory"),
     (report, ["{runs}/other/aborted"], "aborted"),
     (report, ["{runs}/ppo", "--format=html"], "choose one of: markdown, csv"),
-    (report, ["{runs}/ppo", "--table=6"], "choose one of: 1, 2, 10, 3, 4, 5, 11, 12, 13"),
+    (report, ["{runs}/ppo", "--table=6"], "choose one of: 1, 2, 3, 4, 5, 10, 11, 12, 13"),
     (report, ["{runs}/ppo", "--table=4"], "no results of python -m benchmarks impala"),
     (report, ["{runs}/nothing", "--table=13"], "no results of python -m benchmarks impala"),
     (report, ["{runs}/v1/run.json", "--table=5"], "no results of python -m benchmarks impala"),
