@@ -58,10 +58,10 @@ def paper_table(number: str, measured: Mapping[tuple[str, str], costs.Figures]) 
     names = dict.fromkeys(name for row in rows for name in row)
     columns = sorted(names, key=lambda name: name.startswith("measured"))
     if measured and not any(name.startswith("measured") for name in columns):
-        raise ValueError(
-            f"The file has no figures for Table {number}; leave it out, or measure the cases of Tables 4 and "
-            f"5: python -m benchmarks impala --cases={','.join(_CASES)}."
+        more = (
+            f", or measure: python -m benchmarks impala --cases={','.join(_CASES)}" if number != "3" else ""
         )
+        raise ValueError(f"The file has no figures for Table {number}; leave it out{more}.")
     rows[0] = dict.fromkeys(columns) | rows[0]
     return Table(rows, _NOTES.get(number, _COSTS_NOTE) + _MEASURED_NOTE * bool(measured))
 

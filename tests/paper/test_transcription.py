@@ -171,3 +171,20 @@ def test_settings_of_tables_6_to_9_are_as_printed_and_no_cell_can_change_unnotic
         setattr(row, column, other)
         assert settings_in_data(settings, ranges) != expected, row
         setattr(row, column, before)
+
+
+def numbers_in_print(settings, source, parameter):
+    """The numbers that a paper gives for a setting, without those in parentheses, which name sections."""
+    printed = " ".join(row.printed for row in settings if (row.source, row.parameter) == (source, parameter))
+    return numbers_in(re.sub(r"\([^)]*\)", "", printed))
+
+
+def numbers_in(text):
+    return {float(found.replace(",", "")) for found in re.findall(r"\d[\d,]*(?:\.\d+)?(?!\d)", text)}
+
+
+@pytest.mark.parametrize("name", ["seed/settings", "accelerated_methods/settings"])
+def test_settings_of_the_text_have_its_numbers(name):
+    settings = tables.read(name)
+    for _, (source, parameter, text) in CELLS[name]:
+        assert numbers_in_print(settings, source, parameter) == numbers_in(text), parameter

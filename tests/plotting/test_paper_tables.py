@@ -110,5 +110,5 @@ def test_csv_has_every_column_also_where_the_first_row_has_no_figure():
 
 @pytest.mark.parametrize("number", ["3", "5", "11"])
 def test_figures_of_other_cases_are_refused(number):
-    with pytest.raises(ValueError, match=f"Table {number}; leave it out, .*--cases=dmlab,dmlab_width_2"):
+    with pytest.raises(ValueError, match=f"no figures for Table {number}; leave it out"):
         paper_table(number, {("pong", "grpc"): figures(1.0)})
