@@ -1,32 +1,29 @@
 """Cost of 10^9 environment frames with SEED and with IMPALA, by the results of benchmarks.impala.
 
 The price of a core is that of gcp/prices.yaml, with its date; --core_price sets another one. Actors and
-learner both run on such cores here, so what they cost are their CPU seconds. Traffic within a zone costs
-nothing. A balanced cluster has so many actor cores for each core of the learner as the column `balanced`
-says. The last lines say at which width of the network central inference begins to be cheaper (SEED RL,
-section 4.4.1, Tables 4 and 5).
+learner both run on such cores here. `dollars` are for the cores that they allocate (seed_rl.paper.costs),
+`used` for their CPU seconds. Traffic within a zone costs nothing. A balanced cluster has so many actor cores
+for each core of the learner as the column `balanced` says. The last lines say at which width of the network
+central inference begins to be cheaper by CPU seconds (SEED RL, section 4.4.1, Tables 4 and 5).
 """
 
 import dataclasses
 import itertools
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.harness import medians, print_result, print_table
+from benchmarks.harness import print_result, print_table
 from benchmarks.impala import WAYS
 from seed_rl.files import read_yaml
 from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.errors import UsageError
+from seed_rl.flags.errors import usage_errors
 from seed_rl.options import Options, option
+from seed_rl.paper.costs import Figures, measured_costs, read_measured
 
 _PRICES = Path(__file__).parents[1] / "gcp" / "prices.yaml"
 _FAMILY = "n1-standard-"
 _WIDTHS = {"pong": 1, "width_2": 2, "width_4": 4}
-
-# By case and way: figures of benchmarks.impala, medians over rounds.
-Measured = Mapping[tuple[str, str], Mapping[str, float]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,21 +37,18 @@ class CostConfig(Options):
 def main(argv: list[str]) -> int:
     """Prints the costs and the widths at which they are equal."""
     config, _ = parse_options(argv, __doc__ or "", CostConfig)
-    measured, price = read(Path(config.measured)), config.core_price
-    if price is None:
-        price = read_yaml(_PRICES)["machines"][_FAMILY]
+    with usage_errors():
+        measured = read_measured(Path(config.measured))
+    price = config.core_price or read_yaml(_PRICES)["machines"][_FAMILY]
     rows, result = [], {}
     for (case, way), figures in measured.items():
-        # So many cores are busy at 1,000 frames/s.
-        actors, learner = (
-            dollars_per_billion(figures[f"{who}_cpu_secs_per_1000"] * price, 1e3)
-            for who in ("actor", "learner")
-        )
-        balanced = figures["actor_cpu_secs_per_1000"] / figures["learner_cpu_secs_per_1000"]
-        rows.append([case, way, actors, learner, actors + learner, balanced])
-        result[f"{case}/{way}"] = {"actors": actors, "learner": learner, "balanced": balanced}
+        found = measured_costs(figures, price)
+        found["balanced"] = figures["actor_cpu_secs_per_1000"] / figures["learner_cpu_secs_per_1000"]
+        columns = ("actors", "learner", "dollars", "dollars_used", "balanced")
+        rows.append([case, way, *(found.get(name, "") for name in columns)])
+        result[f"{case}/{way}"] = found
     title = f"US dollars for 10^9 environment frames, at ${price:g} for a core and an hour"
-    print_table(title, ["case", "way", "actors", "learner", "total", "balanced"], rows)
+    print_table(title, ["case", "way", "actors", "learner", "dollars", "used", "balanced"], rows)
     for way in WAYS:
         if way != "actor":
             print(f"\n{way}: {break_even(measured, way)}")
@@ -62,33 +56,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def dollars_per_billion(dollars_per_hour: float, frames_per_second: float) -> float:
-    """The cost of 10^9 environment frames at a speed."""
-    return dollars_per_hour * 1e9 / (3600 * frames_per_second)
-
-
-def read(path: Path) -> dict[tuple[str, str], dict[str, float]]:
-    """The figures that benchmarks.impala has written, medians over its rounds.
-
-    Raises:
-      UsageError: there are none.
-    """
-    rounds: dict[tuple[str, str], list[dict[str, float]]] = {}
-    try:
-        for key, figures in json.loads(path.read_text()).items():
-            case, way = key.split("/")[:2]
-            rounds.setdefault((case, way), []).append(figures)
-        found = {key: medians(several) for key, several in rounds.items()}
-        if not found:
-            raise ValueError("it is empty")
-    except (OSError, ValueError, AttributeError, LookupError, TypeError) as error:
-        raise UsageError(
-            f"{path} has no results of benchmarks.impala ({error}); run python -m benchmarks impala first."
-        ) from None
-    return found
-
-
-def break_even(measured: Measured, way: str) -> str:
+def break_even(measured: Mapping[tuple[str, str], Figures], way: str) -> str:
     """From which width of the network on central inference is cheaper, in a sentence."""
     ratios = {}  # Of the costs: actors that act, to this way.
     for case, width in _WIDTHS.items():

@@ -10,10 +10,12 @@ Nature-CNN on Pong, two actors of four environments.
 * environment: Pong, and the observations of DeepMind Lab, with three widths of its network, and of Football,
   with three sizes of its map, in environments that work as long as the engines do (benchmarks.null_suite).
 
-A row has environment frames/s, CPU seconds for 1,000 frames on actors and learner, bytes a frame that actors
-send and receive, policy lag in updates at the first and the last step of an unroll, the spread of versions
-within an unroll (Figure 2), and the median time of an actor from a step to its actions. Runs that --output
-has already are not run again. A picture of speed and CPU seconds is written beside it.
+A row has environment frames/s, CPU seconds for 1,000 frames on actors and learner, the cores that these
+allocate (one for each actor process; the learner's use, rounded up), bytes a frame that actors send and
+receive, policy lag in updates at the first and the last step of an unroll, the spread of versions within an
+unroll (Figure 2), and the median time of an actor from a step to its actions. Runs that --output has already,
+with their cores, are not run again. A picture of speed and CPU seconds is written beside it. `seed_rl report
+--table=4` and others read it.
 
 Flags of `seed_rl train` may be added (as --name=value) and override the defaults.
 """
@@ -21,6 +23,7 @@ Flags of `seed_rl train` may be added (as --name=value) and override the default
 import dataclasses
 import itertools
 import json
+import math
 import re
 import statistics
 import sys
@@ -92,7 +95,7 @@ def main(argv: list[str]) -> int:
         results: dict[str, dict[str, float]] = read_mapping("output", path) if path.exists() else {}
     cases = config.cases.split(",")
     for number, case, way in itertools.product(range(config.rounds), cases, WAYS):
-        if (key := f"{case}/{way}/{number}") not in results:
+        if "learner_cores" not in results.get(key := f"{case}/{way}/{number}", {}):
             results[key] = measure(case, way, config, rest)
             write_atomically(path, json.dumps(results, indent=1))
             speed = f"{results[key]['frames_per_second']:,.0f} frames/s"
@@ -128,6 +131,8 @@ def measure(case: str, way: str, config: ImpalaConfig, rest: Sequence[str] = ())
         "frames_per_second": speed,
         "actor_cpu_secs_per_1000": 1e3 * mean("actor_cpu_cores") / speed,
         "learner_cpu_secs_per_1000": 1e3 * mean("learner_cpu_cores") / speed,
+        "actor_cores": line.read(LocalConfig).num_actors,
+        "learner_cores": max(1, math.ceil(mean("learner_cpu_cores"))),
         "bytes_sent_per_frame": sent,
         "bytes_received_per_frame": received,
         "lag_first_updates": mean("policy_lag_first_updates"),

@@ -1,7 +1,8 @@
 """Tables of runs: one row per group, or Tables 1, 2 and 10 of the SEED RL paper; as Markdown and as CSV.
 
-Each one is made of `groups`, what `gather` has found, measured by the return (Table 1: by `updates`). `label`
-are names from the user; see `variant_labels`, which also says what all of them raise.
+Each one is made of `groups`, what `gather` has found, measured by the return (Table 1: by `updates`). Without
+any, the paper's tables have its rows alone. `label` are names from the user; see `variant_labels`, which also
+says what all of them raise.
 """
 
 import contextlib
@@ -113,7 +114,8 @@ def _run_row(group: RunGroup) -> dict[str, Any]:
 _SPEED_NOTE = (
     "Environment frames and updates per second, without the first tenth of each run. The ratio compares\n"
     "frames/s with the suite's first row, which is of the run that is named first. Rows without runs are\n"
-    "Table 1 of the SEED RL paper; their ratios compare with its own baselines."
+    "Table 1 of the SEED RL paper; their ratios compare with its own baselines, and are recomputed from its\n"
+    "speeds."
 )
 _WARM_UP = 0.1  # The share of a run's seconds that is left out of its speed.
 # These settings tell the rows of Table 1 apart, also where they are not part of the variant.
@@ -129,27 +131,33 @@ def speed_table(groups: Sequence[RunGroup], label: str | None = None) -> Table:
             settings = (run.record.learner_settings[name] for name in _OF_SPEED)
             alike[group.task.environment, names[group.variant], *settings].append(run)
     rows: list[Row] = []
-    for suite in sorted({suite for suite, *_ in alike}):
+    published = tables.read("seed/table_1")
+    for suite in sorted({suite for suite, *_ in alike} or {row.suite for row in published}):
         first = None
         for key, runs in alike.items():
             if key[0] == suite:
                 frames, updates = _speed(runs)
                 row = dict(zip(("suite", "agent", *_OF_SPEED), key, strict=True))
                 row |= {"frames_per_second": frames, "updates_per_second": updates}
-                rows.append(row | {"ratio": frames / first if first else None, "runs": len(runs)})
+                ratio = {"ratio": frames / first if first else None, "recomputed_ratio": None}
+                rows.append(row | ratio | {"runs": len(runs)})
                 first = frames if first is None else first
-        rows += [_published_speed(row) for row in tables.read("seed/table_1") if row.suite == suite]
+        rows += [_published_speed(row, published) for row in published if row.suite == suite]
     return Table(rows, _SPEED_NOTE)
 
 
-def _published_speed(row: SimpleNamespace) -> Row:
+def _published_speed(row: SimpleNamespace, published: Sequence[SimpleNamespace]) -> Row:
     """A row of the paper's Table 1 with the columns of `speed_table`."""
     devices, trains = f"{row.accelerators} {row.accelerator}", row.training_accelerators
-    return vars(row) | {
+    first = next(other for other in published if (other.suite, other.model) == (row.suite, row.model))
+    return {
+        "suite": row.suite,
         "agent": f"{row.architecture}, {row.model} model",
         "num_envs": row.environments,
         "training_devices": f"{trains} of {devices}" if trains else devices,
         "inference_devices": "the others" if trains else "",
+        **{name: getattr(row, name) for name in ("batch_size", "actor_cpus", "frames_per_second", "ratio")},
+        "recomputed_ratio": None if row is first else row.frames_per_second / first.frames_per_second,
     }
 
 
@@ -176,7 +184,8 @@ def search_table(groups: Sequence[RunGroup], label: str | None = None) -> Table:
     """Table 2: the median and the maximum over the combinations of settings of each search on each game."""
     rows: list[Row] = []
     found = searches(groups, label)
-    for task, title in task_labels(by_task(groups)).items():
+    hard_match = GameTask("football", "11_vs_11_hard_stochastic")
+    for task, title in task_labels(by_task(groups) or [hard_match]).items():
         for name, several in found.items():
             ranked = [group for group in several if group.task == task]
             finals = [group.final for group in ranked]
@@ -186,7 +195,7 @@ def search_table(groups: Sequence[RunGroup], label: str | None = None) -> Table:
                 seeds = span([len(group.runs) for group in ranked])
                 counts = {"combinations": len(ranked), "seeds": seeds}
                 rows.append({"task": title, "agent": name, **counts, **numbers, **extremes})
-        if task == GameTask("football", "11_vs_11_hard_stochastic"):
+        if task == hard_match:
             for row in tables.read("seed/table_2"):  # Score differences.
                 devices = f"{row.accelerators} {row.accelerator}"
                 agent = ", ".join([row.architecture, row.model, devices, row.rewards])
@@ -230,7 +239,7 @@ def atari_table(groups: Sequence[RunGroup], label: str | None = None) -> Table:
     titles = task_labels(by_task(groups))
     ours = {game_key(task.game or ""): task for task in titles if task.environment == "atari"}
     in_print: dict[GameTask, str] = {}
-    for game, scores in published_games("atari").items() if ours else ():
+    for game, scores in published_games("atari").items() if ours or not groups else ():
         task = ours.get(game_key(game), GameTask("atari", game))
         in_print[task] = game
         returns[task] |= {agent: scores[column] for column, agent in _PUBLISHED.items()}

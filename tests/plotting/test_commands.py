@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +54,14 @@ REFUSED = [
     (report, ["{runs}/nothing"], "is not a directory"),
     (report, ["{runs}/other/aborted"], "aborted"),
     (report, ["{runs}/ppo", "--format=html"], "choose one of: markdown, csv"),
-    (report, ["{runs}/ppo", "--table=3"], "choose one of: 1, 2, 10"),
+    (report, ["{runs}/ppo", "--table=6"], "choose one of: 1, 2, 3, 4, 5, 10, 11, 12, 13"),
+    (report, ["{runs}/ppo", "--table=4"], "no results of python -m benchmarks impala"),
+    (report, ["{runs}/nothing", "--table=13"], "no results of python -m benchmarks impala"),
+    (report, ["{runs}/v1/run.json", "--table=5"], "no results of python -m benchmarks impala"),
+    (report, ["{runs}/v1/run.json", "--table=10"], "is not a directory"),
+    (report, ["{runs}/v1", "{runs}/v2", "--table=11"], "takes one file of figures"),
+    (report, ["--table=12", "--label=A"], "and no --label"),
+    (report, ["--table=1", "--label=A"], "No run is given"),
     (report, ["{runs}/other/aborted", "--table=1"], "aborted"),
     (report, ["{runs}/ppo", "--label=A,B"], "does not fit"),
     (doctor, [], "No run is given"),
@@ -163,9 +171,41 @@ def test_csv_has_all_figures(runs, capsys):
 @pytest.mark.parametrize(
     ("table", "heading"), [("1", "updates per second"), ("2", "median"), ("10", "SEED, published")]
 )
-def test_each_table_of_the_paper_is_printed_and_names_what_is_skipped(runs, capsys, table, heading):
+def test_each_table_of_runs_is_printed_and_names_what_is_skipped(runs, capsys, table, heading):
     assert main(report, runs, f"--table={table}") == 0
     said = capsys.readouterr()
     assert heading in said.out.splitlines()[0] and "aborted" in said.err
     assert main(report, runs, f"--table={table}", "--format=csv") == 0
     assert len(list(csv.DictReader(io.StringIO(capsys.readouterr().out)))) >= 3
+
+
+@pytest.mark.parametrize(
+    ("table", "rows", "heading"),
+    [
+        *(("1", 15, "recomputed ratio"), ("2", 12, "maximum"), ("3", 3, "recomputed dollars per hour")),
+        *(("4", 6, "recomputed ratio"), ("5", 6, "recomputed dollars"), ("10", 59, "SEED, published")),
+        *(("11", 13, "recomputed total"), ("12", 2, "recomputed ratio"), ("13", 7, "recomputed seed ms")),
+    ],
+)
+def test_the_papers_tables_are_printed_without_runs_or_figures(capsys, table, rows, heading):
+    assert main(report, f"--table={table}") == 0
+    text = capsys.readouterr().out
+    assert (
+        heading in text.splitlines()[0]
+        and len([line for line in text.splitlines() if "|" in line]) == rows + 2
+    )
+    assert main(report, f"--table={table}", "--format=csv") == 0
+    assert len(list(csv.DictReader(io.StringIO(capsys.readouterr().out)))) == rows
+
+
+def test_figures_of_ones_own_are_columns_of_the_papers_tables(tmp_path, capsys):
+    figures = {"frames_per_second": 100.0, "actor_cpu_secs_per_1000": 2.0, "learner_cpu_secs_per_1000": 1.0}
+    figures |= {"actor_latency_ms": 7.5, "actor_cores": 2, "learner_cores": 1}
+    path = tmp_path / "impala.json"
+    path.write_text(json.dumps({"football/grpc/0": figures}))
+    for table in ("5", "11", "13"):
+        assert main(report, f"--table={table}", path) == 0
+        assert "measured" in capsys.readouterr().out.splitlines()[0]
+    for table in ("3", "4", "12"):
+        with pytest.raises(UsageError, match=f"no figures for Table {table}; leave it out"):
+            main(report, f"--table={table}", path)
