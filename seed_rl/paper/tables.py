@@ -11,8 +11,8 @@ Numbers are as printed, in the units of the columns; None where nothing is print
 * `seed/table_1`, speeds: `accelerator` is its kind, as in Table 3, and `accelerators` their number, of which
   `training_accelerators` train. `environments` are for R2D2 the actors, which have one each. `actor_cpus` are
   the CPU cores of all actors, and `batch_size` is in unrolls. `frames_per_second` are environment frames.
-  `ratio` is the speed relative to the baseline of the suite and map size, and `preset` is our file in
-  `configs/paper/seed/`, without `.flags`; baselines have neither.
+  `ratio` is the speed relative to the baseline of the suite and map size, which has none itself, and
+  `preset` is our file in `configs/paper/seed/`, without `.flags`, also in tables 4, 5 and 12.
 * `seed/table_2`, score differences on Football's hard match: `rewards` are as `--rewards` takes them.
   `median` and `maximum` are over 40 combinations of settings, each averaged over 3 seeds.
 * `seed/table_3`, prices: US dollars per hour in September 2019.
