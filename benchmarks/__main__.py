@@ -7,6 +7,7 @@ from seed_rl.flags.errors import UsageError, run_main
 BENCHMARKS = {
     "end_to_end": "a training run, compared with the ceiling set by its parts",
     "parts": "environment, inference and training of a run, each alone",
+    "sampling": "acting on Atari without training, as in Table 1 of Stooke & Abbeel",
     "serving": "actors and inference with a null model, compared with a bare gRPC echo or another checkout",
     "replay": "memory and speed of replay at the paper's size",
     "memory": "resident memory of a long run",

@@ -21,7 +21,7 @@ from seed_rl.metrics.curves import read_periods
 
 ROOT = Path(__file__).resolve().parents[1]
 
-_START_TIMEOUT_SECS = 120.0
+_START_TIMEOUT_SECS = 300.0  # 512 emulators take minutes on two cores.
 _STOP_SECS = 90.0
 
 
@@ -134,8 +134,12 @@ class LocalRun:
 
     actor_logs: Sequence[str] = ()
 
-    def __init__(self, run_flags: Sequence[str]):
-        """Prepares a run with these flags of `seed_rl train`; `--logdir` is set here."""
+    def __init__(self, run_flags: Sequence[str], begins_with: str = "updates"):
+        """Prepares a run with these flags of `seed_rl train`; `--logdir` is set here.
+
+        `begins_with` is the figure that is above 0 from when `metrics` has figures.
+        """
+        self._begins_with = begins_with
         self._flags = [flag for flag in run_flags if not flag.startswith("--logdir=")]
 
     def __enter__(self) -> "LocalRun":
@@ -162,8 +166,8 @@ class LocalRun:
         wait_until(condition, [self._child], timeout_secs, what)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The figures so far, one dict per period; none before the first update."""
-        return [line for line in read_metrics(self.logdir) if line["updates"] > 0]
+        """The figures so far, one dict per period; none before the first update, or what it begins with."""
+        return [line for line in read_metrics(self.logdir) if line[self._begins_with] > 0]
 
     def memory_mib(self) -> dict[str, float]:
         """Resident memory of `learner` and each `actor N`, in MiB."""
@@ -196,10 +200,15 @@ class SteadyRun(NamedTuple):
         return frames / seconds
 
 
-def steady_run(run_flags: Sequence[str], warm_up_secs: float, seconds: float) -> SteadyRun:
-    """Runs training, lets it warm up after its first update, and measures the given number of seconds."""
-    with LocalRun(run_flags) as run:
-        run.wait_until(lambda: bool(run.metrics()), _START_TIMEOUT_SECS, "first update")
+def steady_run(
+    run_flags: Sequence[str], warm_up_secs: float, seconds: float, begins_with: str = "updates"
+) -> SteadyRun:
+    """Runs training, lets it warm up after its first update, and measures the given number of seconds.
+
+    `begins_with` is another figure to wait for, see `LocalRun`.
+    """
+    with LocalRun(run_flags, begins_with) as run:
+        run.wait_until(lambda: bool(run.metrics()), _START_TIMEOUT_SECS, f"first of its {begins_with}")
         warm = run.metrics()[0]["seconds"] + warm_up_secs
         patience = warm_up_secs + seconds + 60
         run.wait_until(lambda: run.metrics()[-1]["seconds"] >= warm, patience, "end of the warm-up")

@@ -11,8 +11,8 @@ Numbers are as printed, in the units of the columns; None where nothing is print
 * `seed/table_1`, speeds: `accelerator` is its kind, as in Table 3, and `accelerators` their number, of which
   `training_accelerators` train. `environments` are for R2D2 the actors, which have one each. `actor_cpus` are
   the CPU cores of all actors, and `batch_size` is in unrolls. `frames_per_second` are environment frames.
-  `ratio` is the speed relative to the baseline of the suite and map size, and `preset` is our file in
-  `configs/paper/seed/`, without `.flags`; baselines have neither.
+  `ratio` is the speed relative to the baseline of the suite and map size, which has none itself, and
+  `preset` is our file in `configs/paper/seed/`, without `.flags`, also in tables 4, 5 and 12.
 * `seed/table_2`, score differences on Football's hard match: `rewards` are as `--rewards` takes them.
   `median` and `maximum` are over 40 combinations of settings, each averaged over 3 seeds.
 * `seed/table_3`, prices: US dollars per hour in September 2019.
@@ -23,10 +23,10 @@ Numbers are as printed, in the units of the columns; None where nothing is print
 * `seed/table_13`, latencies: milliseconds from an actor's request to its action.
 * `accelerated_methods/table_1`: thousands of agent steps per second, without training.
 * `accelerated_methods/table_2` and `table_3`: hours for 50 million agent steps, by the number of GPUs.
-* `settings`, of both papers: `source` is a table or a section, `parameter` what the paper calls it, and
-  `printed` what it prints. `option` is the name of our option, None if nothing can be set: it is always so.
-  `value` is what the option has to be; `>N` stands for any number above N. `presets` are those that the value
-  holds for, in `configs/paper/`, as patterns of `fnmatch`.
+* `settings`, of both papers: `source` is a table, a section, or a line of the authors' code, `parameter` what
+  the paper calls it, and `printed` what it prints. `option` is the name of our option, None if nothing can be
+  set: it is always so. `value` is what the option has to be; `>N` stands for any number above N. `presets`
+  are those that the value holds for, in `configs/paper/`, as patterns of `fnmatch`.
 * `seed/ranges`, of Tables 6 and 7: `kind` is choice or log_uniform, `values` are the choices, or the lowest
   and the highest value, and `sweep` is our file in `configs/sweeps/`, without `.yaml`.
 * `contradictions`: two values that a paper gives for the same quantity, and where each one is from.

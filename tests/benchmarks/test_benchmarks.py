@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from benchmarks import __main__, end_to_end, memory, parts, replay, serving
+from benchmarks import __main__, end_to_end, memory, parts, replay, sampling, serving
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.plan import resolve_run
 from tests.benchmarks.running import ROOT, result
@@ -112,6 +112,15 @@ def test_replay_measures_memory_and_speed():
     assert found["sequences_per_second"]["Pong"] > 0
 
 
+@pytest.mark.slow
+def test_sampling_measures_both_ways_without_training():
+    pytest.importorskip("ale_py", reason="no Atari")
+    found = result("sampling", "--simulators=4,8", "--seconds=1", "--warm_up_secs=0", "--log_period_secs=0.3")
+    figures = found["agent_steps_per_second"]
+    assert figures.keys() == {f"{way}_{count}" for way in sampling.WAYS for count in (4, 8)}
+    assert all(figure > 0 for figure in figures.values())
+
+
 def test_memory_tells_growth_from_the_warm_up():
     def growth(slope):
         return memory.growth_of([(10 * i, 100 + max(0, 20 - i) + slope * i) for i in range(101)])
@@ -159,6 +168,7 @@ def test_the_docs_name_benchmarks_that_there_are():
         (memory, "--learning_rat=1", "did you mean --learning_rate"),
         (replay, "--games=Pong,Chess", "Chess is not in Atari-57"),
         (end_to_end, "--learning_rat=1", "did you mean --learning_rate"),
+        (sampling, "--simulators=64,66", "give multiples of 4"),
         (end_to_end, "--variants=all", "choose from: feed_forward, lstm"),
     ],
 )

@@ -50,5 +50,6 @@ def test_the_nearest_preset_is_found(configs, environment, agent, game, expected
 def test_every_preset_is_valid(name):
     made = resolve_run(["train", f"--flagfile={configs_directory() / name}.flags"])
     words = [made.agent, *(word for word in algorithms.choices() if algorithms.base(word) == made.agent)]
+    words += ["impala"] if made.values["inference"] == "actor" else []
     assert Path(name).name.startswith(tuple(f"{made.environment}_{word}" for word in words))
     assert make_plan(made, "unix:/tmp/x").actors

@@ -25,6 +25,35 @@ def presets_of(setting):
     return [name for pattern in setting.presets for name in fnmatch.filter(PRESETS, pattern)]
 
 
+# Each row of the tables that name presets, with its table and suite.
+ROWS = [
+    *(("Table 1", row.suite, row) for row in tables.read("seed/table_1")),
+    *(
+        (f"Table {number}", suite, row)
+        for number, suite in ((4, "dmlab"), (5, "football"), (12, "dmlab"))
+        for row in tables.read(f"seed/table_{number}")
+    ),
+]
+# The option that tells models apart (sections 4.2.2 and 4.4.1), and its values.
+MODELS = {
+    "dmlab": ("network_width", {"Default": 1, "Medium": 2, "Large": 4}),
+    "football": ("map_size", {"Default": "96x72", "Medium": "120x90", "Large": "144x108"}),
+}
+
+
+def row_settings(suite, row):
+    """Options and values of a row's preset; each actor of IMPALA has one environment."""
+    yield from {"environment": suite, "training_environments": row.environments}.items()
+    yield "inference", "actor" if row.architecture == "IMPALA" else "learner"
+    if hasattr(row, "batch_size"):
+        yield "batch_size", row.batch_size
+    if suite in MODELS:
+        option, values = MODELS[suite]
+        yield option, values[row.model]
+    if row.architecture == "IMPALA":
+        yield from {"num_actors": row.environments, "env_batch_size": 1, "num_env_groups": 1}.items()
+
+
 # Preset, option, the value that it has to have, and where that is from.
 EXPECTED = [
     *(
@@ -34,14 +63,10 @@ EXPECTED = [
         for preset in presets_of(row)
     ),
     *(
-        (f"seed/{row.preset}", option, value, "Table 1")
-        for row in tables.read("seed/table_1")
+        (f"seed/{row.preset}", option, value, source)
+        for source, suite, row in ROWS
         if row.preset
-        for option, value in (
-            ("environment", row.suite),
-            ("training_environments", row.environments),
-            ("batch_size", row.batch_size),
-        )
+        for option, value in row_settings(suite, row)
     ),
 ]
 
@@ -84,13 +109,19 @@ def test_presets_have_the_values_that_the_papers_give():
         if not is_as_printed(preset_settings(preset)[option], value)
     ]
     assert not wrong, "\n" + "\n".join(wrong)
-    assert len(EXPECTED) >= 250
+    assert len(EXPECTED) >= 450
 
 
 def test_every_preset_of_the_two_papers_is_compared():
     ours = [name for name in PRESETS if not name.startswith("others/")]
     assert set(ours) <= {preset for preset, *_ in EXPECTED}
     assert all(presets_of(row) for row in SETTINGS)
+
+
+def test_every_row_has_a_preset_but_the_baseline_that_is_not_ours():
+    """docs/paper.md says why, as tests/paper/test_page.py checks."""
+    without = [(table, suite, row.architecture) for table, suite, row in ROWS if not row.preset]
+    assert without == [("Table 1", "atari", "R2D2")]
 
 
 def test_r2d2_without_a_preset_has_the_values_of_its_preset():
@@ -108,8 +139,8 @@ def test_the_actors_of_a_preset_have_its_environments(name):
     settings = preset_settings(name)
     assert settings["num_actors"] * settings["env_batch_size"] == settings["num_envs"]
     assert settings["env_batch_size"] % settings["num_env_groups"] == 0
-    if name.startswith("seed/"):  # One environment steps while the other waits.
-        assert settings["num_env_groups"] == 2
+    if name.startswith("seed/"):  # Central inference: one environment steps while the other waits.
+        assert settings["num_env_groups"] == (1 if settings["inference"] == "actor" else 2)
 
 
 @pytest.mark.parametrize(

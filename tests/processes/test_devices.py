@@ -50,7 +50,7 @@ ROWS = {row.preset: row for row in tables.read("seed/table_1") if row.preset}
 def test_a_row_of_seed_rls_table_1_has_a_split_that_divides_its_batch(monkeypatch, row):
     names = {f"GPU:{number}" for number in range(row.accelerators)}
     monkeypatch.setattr(placement, "available", lambda: sorted(names))
-    found = placement.place("", "", row.batch_size)
+    found = placement.place("", "", row.batch_size, infers=row.architecture != "IMPALA")
     assert {*found.training, *found.inference} == names
     assert row.batch_size % len(found.training) == 0
     assert len(found.training) == (row.training_accelerators or len(found.training))
