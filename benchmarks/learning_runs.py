@@ -207,7 +207,7 @@ def _wait(watch: Watch, child: Child, logdir: Path, kill_learner_secs: float) ->
     for event in watch:
         if isinstance(event, ChildEnded):
             return event.code, is_killed
-        if since == math.inf and len(read_metrics(logdir)) > before:
+        if kill_learner_secs < math.inf == since and len(read_metrics(logdir)) > before:
             since = time.monotonic()
         if time.monotonic() - since > kill_learner_secs and not is_killed:
             for process in psutil.Process(child.pid).children(recursive=True):

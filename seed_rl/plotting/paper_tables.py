@@ -1,6 +1,5 @@
 """Tables 3, 4, 5, 11, 12 and 13 of the SEED RL paper: as printed, recomputed, and measured elsewhere."""
 
-import itertools
 import statistics
 from collections.abc import Mapping
 from types import SimpleNamespace
@@ -9,8 +8,15 @@ from typing import Any
 from seed_rl.paper import costs, tables
 from seed_rl.plotting.run_tables import Table
 
-_MODELS = list(itertools.product(("dmlab", "football"), ("Default", "Medium", "Large")))
-_CASES = ("dmlab", "dmlab_width_2", "dmlab_width_4", "football", "football_medium", "football_large")
+# Cases of the benchmark by suite and model.
+_CASES = {
+    ("dmlab", "Default"): "dmlab",
+    ("dmlab", "Medium"): "dmlab_width_2",
+    ("dmlab", "Large"): "dmlab_width_4",
+    ("football", "Default"): "football",
+    ("football", "Medium"): "football_medium",
+    ("football", "Large"): "football_large",
+}
 _WAYS = {"IMPALA": "actor", "SEED": "grpc"}
 _ACTION_REPEATS = {"dmlab": 4, "football": 1}  # Tables 6 and 7.
 _COSTS_NOTE = (
@@ -41,9 +47,9 @@ def paper_table(number: str, measured: Mapping[tuple[str, str], costs.Figures]) 
     for row in tables.read(f"seed/table_{number}"):
         suite = getattr(row, "suite", "football" if number == "5" else "dmlab")
         cells = vars(row) | _recomputed(number, suite, row)
-        case = dict(zip(_MODELS, _CASES, strict=True)).get((suite, getattr(row, "model", "")))
-        for architecture, way in _WAYS.items() if case else ():
-            figures = measured.get((case or "", way))
+        case = _CASES.get((suite, getattr(row, "model", "")), "")
+        for architecture, way in _WAYS.items():
+            figures = measured.get((case, way))
             if figures and number == "13":
                 cells[f"measured_{architecture.lower()}_ms"] = figures["actor_latency_ms"]
             elif figures and architecture == row.architecture:
@@ -53,13 +59,15 @@ def paper_table(number: str, measured: Mapping[tuple[str, str], costs.Figures]) 
         baseline = next(other for other in rows if other.get("model") == cells.get("model"))
         if number in ("4", "5", "12") and baseline is not cells:
             for ratio, name in (("recomputed_ratio", "dollars"), ("measured_ratio", "measured_dollars")):
-                if {name} <= baseline.keys() & cells.keys():
+                if name in baseline and name in cells:
                     cells[ratio] = baseline[name] / cells[name]
     names = dict.fromkeys(name for row in rows for name in row)
     columns = sorted(names, key=lambda name: name.startswith("measured"))
     if measured and not any(name.startswith("measured") for name in columns):
         more = (
-            f", or measure: python -m benchmarks impala --cases={','.join(_CASES)}" if number != "3" else ""
+            f", or measure: python -m benchmarks impala --cases={','.join(_CASES.values())}"
+            if number != "3"
+            else ""
         )
         raise ValueError(f"The file has no figures for Table {number}; leave it out{more}.")
     rows[0] = dict.fromkeys(columns) | rows[0]

@@ -173,7 +173,7 @@ class Player:
         for number in self._withheld:
             unrolls, ids = self._unrolls[number], self._ids(number)
             states = optree.tree_unflatten(self._state_structure, unrolls.states)
-            self._table.restore(ids, unrolls.steps[0][0], states)
+            self._table.restore(ids, unrolls.steps[0][0], states)  # The first leaf is prev_action.
             unrolls.count = 0
         self._withheld.clear()
 
