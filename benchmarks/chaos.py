@@ -3,10 +3,10 @@
 One run has a learner on TCP with TLS, in turn with two gateways and without, and six actors: two may share
 its memory, and two are behind a proxy of this process. The other run is `seed_rl train` with two actors, in
 turn with central inference and with `--inference=actor`. The environments check their actions, and the
-algorithm its unrolls (`chaos_parts`). Whoever was hit has to train again within two minutes. The last line
-counts faults and unrolls. The exit code is 1 if anything was wrong; then the directory with the logs is kept.
-Where the system allows `unshare --map-root-user --mount`, /dev/shm is full all the time, and the disk of the
-learner at times.
+algorithm its unrolls (`chaos_parts`). A process that was hit has to train again within two minutes. The last
+line counts faults and unrolls. The exit code is 1 if anything was wrong; then the directory with the logs is
+kept. Where the system allows `unshare --map-root-user --mount`, /dev/shm is full all the time, and the disk
+of the learner at times.
 """
 
 import contextlib

@@ -133,7 +133,7 @@ def train(
         from a notebook: cloudpickle takes it to the actors, in a file of the run directory that only this
         user can read.
       agent: a name, such as "ppo".
-      overwrite: whether to start anew where there is a run. Its directory is renamed: NAME.1, NAME.2, ...
+      overwrite: whether to start over where there is a run. Its directory is renamed: NAME.1, NAME.2, ...
       **flags: the command's flags, such as `seed=1` or `total_environment_frames=100_000`. Lists stand for
         text with commas (`mlp_sizes=[64, 64]`), and dicts for JSON (`env_kwargs={"size": 7}`).
 

@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 _FIRST_BACKOFF_SECS = 0.2
 _LONGEST_BACKOFF_SECS = 5.0
 _JOIN_SECS = 30.0
-_GATEWAY_SECS = 3.0  # The learner serves whoever comes back from a gateway that does not answer.
+_GATEWAY_SECS = 3.0  # The learner serves actors that come back from a gateway that does not answer.
 _MOST_REDIRECTS = 100
 
 # gRPC's words for a connection that the other end closes as soon as it is made.

@@ -58,7 +58,7 @@ def train(
       argv: the command line.
       function: the file that --game names, and its contents: a function that makes the environments.
       probed: facts about them, if they are known.
-      overwrite: whether to rename the directory of an earlier run, and to start anew.
+      overwrite: whether to rename the directory of an earlier run, and to start over.
 
     Raises:
       UsageError: the run cannot start with this command line.

@@ -38,7 +38,7 @@ def check_directory(plan: Plan) -> None:
         if changed:
             raise ValueError(
                 f"--logdir={logdir} has a complete run with other settings ({record.described(changed)}); "
-                "use another --logdir, or its settings; in Python, overwrite=True starts anew."
+                "use another --logdir, or its settings; in Python, overwrite=True starts over."
             )
 
 

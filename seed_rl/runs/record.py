@@ -146,7 +146,7 @@ def check(logdir: str, mine: dict[str, Any], before: Mapping[str, Any] | None = 
         told = [function if text.count(f"{PICKLE}:") == 2 else text for text in found]
         raise ValueError(
             f"--logdir={logdir} belongs to another run ({'; '.join(told)}); use another --logdir, or the "
-            "flags of that run; in Python, overwrite=True starts anew."
+            "flags of that run; in Python, overwrite=True starts over."
         )
     if algorithms.config_class(recorded.agent).removed:
         recorded.agent_config()  # Raises ValueError if the run has one of them.

@@ -156,7 +156,7 @@ def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
 
 
 def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path):
-    """Whoever made the directory could otherwise have any file of ours overwritten."""
+    """The user who made the directory could otherwise have any file of ours overwritten."""
     precious, link = tmp_path / "precious", tmp_path / "run" / "learner.lock"
     precious.write_text("precious")
     link.parent.mkdir()

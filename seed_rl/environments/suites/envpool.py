@@ -141,7 +141,7 @@ class Pool(VectorEnv):
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Starts episodes, in the environments of `options["reset_mask"]` or in all.
 
-        A seed is a number or one for each environment; with other seeds than before, EnvPool starts anew.
+        A seed is a number or one for each environment; with other seeds than before, EnvPool starts over.
         The observations of other environments than those of the mask are zeros.
         """
         if seed is not None:
