@@ -14,11 +14,25 @@ Episode ends, also defined once, here:
 * `env.truncated[t]`: `env.observation[t]` is the last of an episode that a time limit cut short. Its
   value bootstraps the steps before it. The action chosen for it is never executed: the next step is the
   reset (`done[t + 1]`, reward 0), so the transition `t -> t + 1` is not experience and losses leave it out.
-* `done` and `truncated` are never both set at the same step.
+* `done` and `truncated` are never both set at a step of the agent's.
+
+Players. An environment of P players (`EnvironmentSpec.num_players`) has P slots, which are environments with
+consecutive ids wherever environments are counted: `g P` to `g P + P - 1` of a group are the players of its game
+`g`. All of the above holds for each player's own steps, with these additions:
+
+* A record with `done` and `truncated` both set is idle: the player is not to move, or is out. It is no step:
+  nothing acts on it, stores it or counts it, its reward is 0, and the action in answer to it is ignored. So
+  `prev_action[t]` is the player's own previous action, however many records of others lie between.
+* A step's reward is the sum of what the player got since its previous step in the episode. What it gets before
+  its first action of an episode counts after that action, at its next step, as no action of its own earned it.
+* If an episode terminates, what a player got since its previous step comes with the player's first step of a
+  later episode (`done`), which may be records later. If it is truncated, each player that has acted and is not
+  out shows its last observation at once, with `truncated`; the others are idle.
 
 Counting, defined once as well: an agent step is an action that an environment executes, whether or not the
 environment then fails. So a step with `truncated` set is in the trajectory, but does not count. The agent
-steps of a run are those of the environments that train; environment frames are agent steps times repeats.
+steps of a run are those of the environments that train, and of players those of the learning side;
+environment frames are agent steps times repeats.
 
 Sizes. `E`: environments in a message, `B`: batch, `T`: unroll length, `S = burn_in + T + 1`: stored steps.
 This module imports NumPy only.
@@ -125,12 +139,14 @@ class EnvironmentSpec(NamedTuple):
     """Spec of an environment, from which a learner builds networks and buffers.
 
     `observation` is a nest of ArraySpec (one spec, or a dict of specs by name); `action` is one ArraySpec;
-    `num_action_repeats` is the number of environment frames in an agent step.
+    `num_action_repeats` is the number of environment frames in an agent step; `num_players` is P, see
+    "Players" above.
     """
 
     observation: Nest
     action: ArraySpec
     num_action_repeats: int = 1
+    num_players: int = 1
 
 
 class EnvOutput(NamedTuple):

@@ -37,12 +37,16 @@ class Info(enum.Enum):
       begun at random or cut short to bring it out of step with others.
     TERMINAL_IS_SHOWN: True if the episode has terminated and its last observation is returned, not yet the
       first of the next one. The next step is the reset.
+    PLAYER_EPISODE: at the step with which a player's game ends, also if the player is idle or the game begins
+      anew with it: (return, agent steps) of the player's own episode. Players' environments give it for each
+      player of a game at the same step, and give none for an episode that is void.
     """
 
     RAW_REWARD = enum.auto()
     EPISODE_CONTINUES = enum.auto()
     EPISODE_IS_VOID = enum.auto()
     TERMINAL_IS_SHOWN = enum.auto()
+    PLAYER_EPISODE = enum.auto()
 
     __hash__ = object.__hash__  # Enum's own is slow, and these are looked up at every step.
 

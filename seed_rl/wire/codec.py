@@ -14,6 +14,7 @@ from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, flatten_like, f
 
 _HEADER = [("reward", "<f4"), ("done", "?"), ("truncated", "?")]
 _HEADER_FORMAT = "<fBB"  # The same layout for `struct`.
+_IDLE = 257  # `done` and `truncated`, as one number.
 
 
 class RecordSize(NamedTuple):
@@ -50,7 +51,7 @@ class StepCodec:
 
     def __init__(self, spec: EnvironmentSpec):
         """Prepares the record for the observation of `spec`."""
-        self._observation = spec.observation
+        self._observation, self._may_idle = spec.observation, spec.num_players > 1
         self._leaves = flatten_spec(spec.observation)
         fields = [
             (f"observation:{name}", np.dtype(leaf.dtype).newbyteorder("<"), leaf.shape)
@@ -90,7 +91,7 @@ class StepCodec:
         """Whether `check` would accept N records (of dtype `record`); fast for many of them."""
         ends = records.view(self._ends)["ends"]
         return bool(
-            ((ends <= 1) | (ends == 256)).all()
+            ((ends <= 1) | (ends == 256) | (self._may_idle & (ends == _IDLE))).all()
             and np.isfinite(records["reward"]).all()
             and all(np.isfinite(records[field]).all() for field in self._float_fields)
         )
@@ -99,16 +100,17 @@ class StepCodec:
         """Refuses a step that must not reach the learner.
 
         Raises:
-          ValueError: the number of bytes is wrong, `done` and `truncated` are not 0 or 1 or are both 1, or a
-            reward or an observation is not finite; one sentence.
+          ValueError: the number of bytes is wrong, `done` and `truncated` are not 0 or 1, or are both 1
+            although there is one player, or a reward or an observation is not finite; one sentence.
         """
         if sentence := self.size.problem(data, num_envs):
             raise ValueError(sentence)
         for env, (reward, done, truncated) in enumerate(self._header.iter_unpack(data)):
             if not math.isfinite(reward):
                 raise _not_finite("reward", env)
-            if done + truncated > 1:
-                raise ValueError("Each of done and truncated must be 0 or 1, and at most one of them 1.")
+            if done > 1 or truncated > 1 or done + truncated > 1 + self._may_idle:
+                which = "" if self._may_idle else ", and at most one of them 1"
+                raise ValueError(f"Each of done and truncated must be 0 or 1{which}.")
         if self._float_fields:
             records = np.frombuffer(data, self.record)
             for field in self._float_fields:

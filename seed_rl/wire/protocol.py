@@ -59,6 +59,7 @@ class EnvironmentDescription:
             spec_message(name, leaf) for name, leaf in flatten_spec(self.spec.observation)
         )
         welcome.action.CopyFrom(spec_message("", self.spec.action))
+        welcome.num_players = self.spec.num_players
 
 
 def channel_options(max_bytes: int) -> list[tuple[str, int]]:
@@ -94,7 +95,7 @@ def spec_message(name: str, spec: ArraySpec) -> pb.ArraySpec:
 def sizes_of(welcome: pb.Welcome) -> EnvironmentSpec:
     """A spec whose records and actions have the sizes of the learner's; without names."""
     leaves = {f"{i:04}": _spec(leaf) for i, leaf in enumerate(welcome.observation)}
-    return EnvironmentSpec(leaves, _spec(welcome.action))
+    return EnvironmentSpec(leaves, _spec(welcome.action), num_players=max(1, welcome.num_players))
 
 
 def record_size(welcome: pb.Welcome) -> RecordSize:
@@ -127,4 +128,4 @@ def differences(spec: EnvironmentSpec, welcome: pb.Welcome) -> list[str]:
 
 def _texts(welcome: pb.Welcome) -> dict[str, str]:
     observation = {f"observation {leaf.name}".strip(): str(_spec(leaf)) for leaf in welcome.observation}
-    return observation | {"action": str(_spec(welcome.action))}
+    return observation | {"action": str(_spec(welcome.action)), "players": str(max(1, welcome.num_players))}
