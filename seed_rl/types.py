@@ -17,17 +17,19 @@ Episode ends, also defined once, here:
 * `done` and `truncated` are never both set at a step of the agent's.
 
 Players. An environment of P players (`EnvironmentSpec.num_players`) has P slots, which are environments with
-consecutive ids wherever environments are counted: `g P` to `g P + P - 1` of a group are the players of its game
-`g`. All of the above holds for each player's own steps, with these additions:
+consecutive ids wherever environments are counted: `g P` to `g P + P - 1` of a group are the players of its
+game `g`. All of the above holds for each player's own steps, with these additions:
 
 * A record with `done` and `truncated` both set is idle: the player is not to move, or is out. It is no step:
   nothing acts on it, stores it or counts it, its reward is 0, and the action in answer to it is ignored. So
   `prev_action[t]` is the player's own previous action, however many records of others lie between.
-* A step's reward is the sum of what the player got since its previous step in the episode. What it gets before
-  its first action of an episode counts after that action, at its next step, as no action of its own earned it.
+* A step's reward is the sum of what the player got since its previous step in the episode. What it gets
+  before its first action of an episode counts after that action, as no action of its own earned it.
 * If an episode terminates, what a player got since its previous step comes with the player's first step of a
-  later episode (`done`), which may be records later. If it is truncated, each player that has acted and is not
-  out shows its last observation at once, with `truncated`; the others are idle.
+  later episode (`done`), which may be records later. If it is truncated, each player that has acted and is
+  not out shows its last observation at once, with `truncated`; the others are idle.
+* In a trajectory, a step may have both set: with it another policy takes over for the player (self-play). It
+  ends its episode like any `done`, and the transition to the next step is not experience.
 
 Counting, defined once as well: an agent step is an action that an environment executes, whether or not the
 environment then fails. So a step with `truncated` set is in the trajectory, but does not count. The agent

@@ -111,7 +111,7 @@ class StepStore(abc.ABC):
 
     Attributes:
       keeps_states: whether it needs the recurrent states of environments at `starting`.
-      holds: whether environments ever have to wait for training one by one (see `hold` and `closes`).
+      holds: whether environments ever have to wait for training one by one (see `hold` and `closing`).
 
     Raises:
       ValueError: unrolls of this store come with states and the settings exclude them, or the reverse.
@@ -174,21 +174,28 @@ class StepStore(abc.ABC):
           ClosedError: the experience was closed in the meantime.
         """
 
-    def closes(self, env_ids: np.ndarray) -> bool:
-        """Whether the next step of any of these environments ends a rollout; never by default.
+    def closing(self, env_ids: np.ndarray) -> np.ndarray:
+        """Mask of the environments whose next step ends a rollout: bool `[B]`; never any by default.
 
         Such a step goes to `end_unrolls` before it is acted on, and then waits for training (`hold`). It is
         acted on and appended afterwards, as the first step of the next rollout.
         """
-        del env_ids
-        return False
+        return np.zeros(len(env_ids), np.bool_)
+
+    def takes(self, env_ids: np.ndarray) -> np.ndarray:
+        """Mask of the environments whose next step may be appended: bool `[B]`; by default all.
+
+        Of the players of a group, one may have ended its rollout while others have not. Until they have, the
+        steps that it has to take are no experience.
+        """
+        return np.ones(len(env_ids), np.bool_)
 
     def end_unrolls(self, env_ids: np.ndarray, env: EnvOutput) -> list[Any]:
-        """Adds the step `[B, ...]` that ends the rollout of environments `[B]`; see `closes` and `append`."""
+        """Adds the step `[B, ...]` that ends rollouts of environments `[B]`; see `closing`, `append`."""
         raise NotImplementedError
 
     def hold(self, env_ids: np.ndarray, resume: Callable[[], None]) -> bool:
-        """Whether these environments must wait for training before they act; never by default.
+        """Whether these environments must all wait for training before they act; never by default.
 
         Args:
           env_ids: int `[B]`, of one group.

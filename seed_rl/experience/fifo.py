@@ -7,9 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import optree
 
-from seed_rl.experience.base import Batch, Experience, Setup, UnrollConfig
+from seed_rl.experience.base import Batch, Experience, MisfitError, Setup, UnrollConfig
 from seed_rl.experience.unroll_store import RingStore
 from seed_rl.types import AgentOutput, EnvOutput, Nest, Sample
+
+# Rollouts' worth of agent steps for which a player waits for the others of its game.
+_MOST_SURPLUS_ROLLOUTS = 200
 
 
 class Fifo(Experience, RingStore):
@@ -232,6 +235,7 @@ class Rollouts(Fifo):
         self._trained = 0  # Rollouts.
         # By environment: rollouts that it has played its part of.
         self._played = np.zeros(setup.num_envs, np.int64)
+        self._surplus = np.zeros(setup.num_envs, np.int64)  # Agent steps since then.
         self._held: list[Callable[[], None]] = []
 
     def add(self, completed: int, batches: list[Batch]) -> None:
@@ -249,9 +253,26 @@ class Rollouts(Fifo):
         for resume in held:
             resume()
 
-    def closes(self, env_ids: np.ndarray) -> bool:
-        """Whether the next step of any of these environments is the last of its unroll."""
-        return bool((self._count[env_ids] % self._period == self._period - 1).any())
+    def closing(self, env_ids: np.ndarray) -> np.ndarray:
+        """Mask of the environments whose next step is the last of their unrolls: bool `[B]`."""
+        return self._count[env_ids] % self._period == self._period - 1
+
+    def takes(self, env_ids: np.ndarray) -> np.ndarray:
+        """Mask of the environments that have not ended their part of the rollout; see `StepStore.takes`.
+
+        Raises:
+          MisfitError: one has gone on for so long that others of its group seem never to be to move.
+        """
+        takes = self._played[env_ids] <= self._trained
+        if not takes.all():
+            self._surplus[env_ids] += ~takes
+            if (longest := self._surplus[env_ids].max()) > _MOST_SURPLUS_ROLLOUTS * self._period:
+                raise MisfitError(
+                    f"A player has taken {longest} agent steps more than its rollout needs, because another "
+                    "one of its game hardly ever is to move, and rollouts wait for all players; use "
+                    "--agent=vtrace, which does not."
+                )
+        return takes
 
     def end_unrolls(self, env_ids: np.ndarray, env: EnvOutput) -> list[int]:
         """Completes the unrolls of environments; `prev_action` is what their step before was acted on with.
@@ -264,13 +285,14 @@ class Rollouts(Fifo):
         prev_action = optree.tree_map(lambda ring: ring[before], agent.action)
         zeros = optree.tree_map(lambda ring: np.zeros((len(before), *ring.shape[1:]), ring.dtype), agent)
         self._played[env_ids] += 1
+        self._surplus[env_ids] = 0
         step: Nest = (prev_action, env, zeros, np.full(len(before), -1))
         return self._add(env_ids, optree.tree_leaves(step))
 
     def hold(self, env_ids: np.ndarray, resume: Callable[[], None]) -> bool:
         """Whether these environments must wait; see `StepStore.hold`. `resume` is called by training."""
         with self._changed:
-            must_wait = len(env_ids) > 0 and int(self._played[env_ids].max()) > self._trained
+            must_wait = len(env_ids) > 0 and int(self._played[env_ids].min()) > self._trained
             if must_wait:
                 self._held.append(resume)
         return must_wait

@@ -1,10 +1,8 @@
 """Inference: takes batches of requests, acts, answers, and stores the steps as experience."""
 
-import abc
 import contextlib
 import functools
 import itertools
-import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,99 +12,18 @@ import numpy as np
 import optree
 
 from seed_rl.algorithms.policy import Policy
-from seed_rl.experience.base import ClosedError, MisfitError, StepStore
+from seed_rl.experience.base import StepStore
+from seed_rl.inference.base import OF_THE_RUN, Answered, Core, Deliver, failed
 from seed_rl.inference.env_table import make_table
+from seed_rl.inference.players import Opponents, Players
 from seed_rl.inference.rows import Rows
 from seed_rl.inference.streams import OVER, WAITS, Turns, overflow, problems, too_large
-from seed_rl.messages import log_failure, one_line
+from seed_rl.messages import log_failure
 from seed_rl.metrics.batches import BatchMetrics
-from seed_rl.metrics.idle_time import INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.request import Answer, BadStep, Request, ServedGroup
 from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.codec import ActionCodec, StepCodec
-
-Deliver = Callable[[list[tuple[Request, Answer]]], None]
-Answered = tuple[list[Any], list[Any]]  # The answers to requests, and what `hand_over` takes.
-
-# Errors of the run, whichever request meets them first.
-_OF_THE_RUN = FloatingPointError, ClosedError, MisfitError, MemoryError
-
-# After so long in which nothing but errors was the answer, they are not the requests' fault.
-_FAILING_SECS = 10.0
-
-
-class Core(abc.ABC):
-    """Answers requests, and stores what they bring as experience. Several threads may run `serve`.
-
-    Attributes:
-      metrics: of requests.
-      agent_steps: see "Counting" in `seed_rl.types`.
-      num_eval_envs: environments that only evaluate, the last ones.
-      device: TensorFlow's name of the inference device; empty: where TensorFlow places it, or none.
-    """
-
-    def __init__(
-        self, store: StepStore, metrics: BatchMetrics | None = None, num_eval_envs: int = 0, device: str = ""
-    ):
-        """Takes experience into `store`; `metrics` of several cores may be counted together."""
-        self.metrics = metrics or BatchMetrics()
-        self.agent_steps, self.num_eval_envs, self.device = 0, num_eval_envs, device
-        self._store = store
-        self._failing_since = math.inf  # When all requests of all later batches have raised errors.
-
-    def serve(self, batcher: Batcher[Request], deliver: Deliver) -> None:
-        """Answers batches until the batcher is closed.
-
-        Raises:
-          ClosedError: the experience was closed.
-          FloatingPointError: the policy has diverged; the batch stays unanswered.
-        """
-        waits = self.metrics.waits
-        while True:
-            with waits(INFERENCE_FOR_REQUESTS):
-                batch = batcher.next_batch()
-            if batch is None:
-                return
-            completed = self.answer(batch, batcher, deliver)
-            del batch  # Its requests keep the shared memory of actors that may be gone by the next one.
-            if completed:
-                with waits(INFERENCE_FOR_TRAINING):
-                    self.hand_over(completed)
-
-    def hand_over(self, completed: list[Any]) -> None:
-        """Leaves to training what a batch completed; may block (back-pressure). See `StepStore.hand_over`."""
-        self._store.hand_over(completed)
-
-    def _isolated(self, requests: list[Request], answer: Callable[[list[Request]], Answered]) -> Answered:
-        """Result of `answer` for requests; if it raises, results for each alone, or the error of this one."""
-        try:
-            return answer(requests)
-        except _OF_THE_RUN:
-            raise
-        except Exception as error:
-            log_failure("inference", error)
-            if len(requests) == 1:
-                return [_failed(error)], []
-        parts = [self._isolated([request], answer) for request in requests]
-        return [a for answers, _ in parts for a in answers], [c for _, done in parts for c in done]
-
-    def _require_some(self, answers: Sequence[Any]) -> None:
-        """Raises the error of a batch if all requests have raised some for too long."""
-        errors = [answer.error for answer in answers if isinstance(answer, BadStep) and answer.error]
-        now = time.monotonic()
-        self._failing_since = math.inf if len(errors) < len(answers) else min(self._failing_since, now)
-        if now - self._failing_since > _FAILING_SECS:
-            raise errors[0]
-
-    @abc.abstractmethod
-    def answer(
-        self, batch: list[tuple[int, Request]], batcher: Batcher[Request], deliver: Deliver
-    ) -> list[Any]:
-        """Answers one batch of (client, request) pairs; returns what `hand_over` takes.
-
-        Requests of environments that have to wait for training stay unanswered; they will be submitted again.
-        """
 
 
 class InferenceCore(Core):
@@ -123,6 +40,8 @@ class InferenceCore(Core):
         device: str = "",
         metrics: BatchMetrics | None = None,
         compiled_batch_size: int | None = None,
+        opponents: Opponents | None = None,
+        seed: int = 0,
     ):
         """Prepares tables.
 
@@ -137,10 +56,17 @@ class InferenceCore(Core):
           device: TensorFlow's name of the inference device; empty: where TensorFlow places it.
           metrics: of inference; those of several cores may be counted together.
           compiled_batch_size: environments in the largest batch that XLA compiles for; None: no XLA.
+          opponents: act for players of games in which not all players learn; None: all learn.
+          seed: of the draws of players.
         """
         super().__init__(store, metrics, num_eval_envs, device)
         self._steps, self._actions = StepCodec(spec), ActionCodec(spec.action)
-        self._table = make_table(policy, spec, num_envs, device, compiled_batch_size)
+        table = functools.partial(
+            make_table, spec=spec, num_envs=num_envs, device=device, largest_batch=compiled_batch_size
+        )
+        is_of_players = spec.num_players > 1
+        self._players = Players(table, policy, spec, num_envs, seed, opponents) if is_of_players else None
+        self._table = self._players or table(policy)
         self._num_envs = num_envs
         self._of_thread = threading.local()
         self._turns = Turns(num_envs)
@@ -218,7 +144,7 @@ class InferenceCore(Core):
         places = [
             place
             for place, (request, answer) in enumerate(zip(requests, answers, strict=True))
-            if answer is None and self._store.closes(self._training_ids(request.group))
+            if answer is None and self._store.closing(self._training_ids(request.group)).any()
         ]
         if not places:
             return []
@@ -240,10 +166,15 @@ class InferenceCore(Core):
         group, env = requests[0].group, self._steps.views(records)
         if (large := too_large(env)).any():
             return [self._end_stream(group, group.env_ids[large])], []
-        training = group.env_ids < self._num_training_envs
-        return [WAITS], self._store.end_unrolls(
-            group.env_ids[training], optree.tree_map(lambda x: x[training], env)
+        closing = group.env_ids < self._num_training_envs
+        if self._players:
+            closing &= self._players.learns(records, requests[0])
+        closing[closing] = self._store.closing(group.env_ids[closing])
+        completed = self._store.end_unrolls(
+            group.env_ids[closing], optree.tree_map(lambda x: x[closing], env)
         )
+        takes_others = self._store.takes(self._training_ids(group)).any()  # Of players, some may go on.
+        return [None if takes_others else WAITS], completed
 
     def _process_in_turn(self, requests: list[Request]) -> Answered:
         """Does the same for streams whose turn it is, while no other thread acts for their environments."""
@@ -269,14 +200,23 @@ class InferenceCore(Core):
 
     def _act(self, rows: np.ndarray, env_ids: np.ndarray, requests: list[Request]) -> Answered:
         """Acts on a batch of valid steps, and stores those that the network has an answer to."""
-        counts = env_ids < self._num_training_envs
-        training = np.flatnonzero(counts & ~self._is_unknown[env_ids])
-        self._is_unknown[env_ids] = False
+        counts, turn = env_ids < self._num_training_envs, None
+        known, acting = ~self._is_unknown[env_ids], env_ids
+        if self._players:
+            turn = self._players.begin(rows["record"], requests)
+            counts, acting = counts & turn.learns, env_ids[turn.acts]
+            known |= rows["record"]["done"]  # No action before it matters to a player.
+        training = np.flatnonzero(counts & known)
+        self._is_unknown[acting] = False
+        if self._store.holds:
+            training = training[self._store.takes(env_ids[training])]
         training_ids = env_ids[training]
         starting = self._store.starting(training_ids)
         rows["starts"][training[starting]] = True
         with self._weights() as version:
-            prev_action, output, states, is_good = self._table.act(rows)
+            prev_action, output, states, is_good = (
+                self._players.act(rows, turn) if self._players and turn else self._table.act(rows)
+            )
         self._acted[env_ids] += 1
         answers: list[Answer] = [*self._split(output.action, requests)]
         if not (is_good.all() and self._actions.are_possible(output.action)):
@@ -285,18 +225,21 @@ class InferenceCore(Core):
             states = optree.tree_map(lambda x: x[is_good[rows["starts"]]], states)
             training, counts = training[is_good[training]], counts & is_good
             training_ids, starting = env_ids[training], np.flatnonzero(rows["starts"][training])
+        if turn is not None:
+            rows["record"]["truncated"][turn.leaves] = True
         step = (prev_action, self._steps.views(rows["record"]), output)
         if len(training) < len(env_ids):
             step = optree.tree_map(lambda x: x[training], step)
         try:
-            completed = self._store.append(training_ids, step, starting, states, version)
-        except _OF_THE_RUN:
+            added = training_ids, step, starting, states, version
+            completed = self._store.append(*added) if len(training) else []
+        except OF_THE_RUN:
             raise
         except Exception as error:  # They have been acted on, and must not be again.
             log_failure("storing steps", error)
             for request in requests:
                 self._drop_unrolls(request.group)
-            return [_failed(error)] * len(requests), []
+            return [failed(error)] * len(requests), []
         with self._lock:
             self.agent_steps += int(np.count_nonzero(counts & ~rows["record"]["truncated"]))
         return answers, completed
@@ -355,7 +298,8 @@ class InferenceCore(Core):
             self._table.reset(env_ids)
             self._holders[env_ids] = group.holder
             # Of the whole group, whose environments remain at the same step of their unrolls.
-            self._is_unknown[env_ids] = not self._steps.decode(request.records).done.all()
+            env = self._steps.decode(request.records)
+            self._is_unknown[env_ids] = not (env.done & ~env.truncated).all()
         elif (self._acted[env_ids] == applied + 1).all():
             return [self._actions.encode(self._table.last_action(env_ids))], []
         self._acted[env_ids] = applied
@@ -373,8 +317,3 @@ class InferenceCore(Core):
 def _env_ids(requests: list[Request]) -> np.ndarray:
     """The ids of all environments in a batch `[B]`."""
     return np.concatenate([request.group.env_ids for request in requests])
-
-
-def _failed(error: Exception) -> BadStep:
-    """The answer to a step at which an error was raised here."""
-    return BadStep(f"The learner failed at this step ({one_line(repr(error), 200)}); see its log.", error)

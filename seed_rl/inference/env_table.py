@@ -33,7 +33,11 @@ LARGEST_INFO = 1e8
 
 
 class EnvTable:
-    """Rows by environment id, and the one `tf.function` that reads them, acts, and writes them back."""
+    """Rows by environment id, and the one `tf.function` that reads them, acts, and writes them back.
+
+    Attributes:
+      record: dtype of an environment's step.
+    """
 
     def __init__(self, policy: Policy, spec: EnvironmentSpec, num_envs: int, device: str = ""):
         """Allocates a row for each environment.
@@ -49,8 +53,8 @@ class EnvTable:
 
     def _allocate(self, num_envs: int) -> None:
         policy, spec = self._policy, self._spec
-        self._record = StepCodec(spec).record
-        self._row = row_layout(self._record)
+        self.record = StepCodec(spec).record
+        self._row = row_layout(self.record)
         self._initial_state = policy.initial_state(1)
         self._states = tf.nest.map_structure(
             lambda x: tf.Variable(x, trainable=False), policy.initial_state(num_envs)
@@ -128,7 +132,7 @@ class EnvTable:
         self, rows: tf.Tensor, prev_action: tf.Tensor, states: Nest, env_ids: tf.Tensor
     ) -> tuple[AgentOutput, Nest, tf.Tensor]:
         """The policy's answer to rows, the next states, and whether each row is free of overflow `[B]`."""
-        env = decode_records(rows, self._record, self._spec)  # The record is the first field of a row.
+        env = decode_records(rows, self.record, self._spec)  # The record is the first field of a row.
         output, next_states = self._policy.act(prev_action, env, states, env_ids)
         return output, next_states, _can_be_trained_on(env, output, next_states)
 

@@ -45,6 +45,14 @@ class Rows:
         self.rows["env_id"] = env_ids
         self.rows["starts"] = False
 
+    def take(self, rows: np.ndarray, places: np.ndarray) -> np.ndarray:
+        """Starts a batch with some rows of another; returns it."""
+        size = self.layout.itemsize
+        memory = self._memory[: len(places) * size]
+        np.take(rows.view(np.uint8).reshape(-1, size), places, axis=0, out=memory.reshape(-1, size))
+        self.rows = memory.view(self.layout)
+        return self.rows
+
 
 class Padding:
     """Fills batches up with rows that belong to no environment: XLA compiles a function for each new shape.

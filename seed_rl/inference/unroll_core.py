@@ -4,7 +4,7 @@ import threading
 
 from seed_rl.devices.publisher import WeightsReader
 from seed_rl.experience.fifo import Fifo
-from seed_rl.inference.core import Answered, Core, Deliver
+from seed_rl.inference.base import Answered, Core, Deliver
 from seed_rl.inference.unrolls import UnrollCodec
 from seed_rl.metrics.batches import BatchMetrics
 from seed_rl.serving.batcher import Batcher

@@ -6,6 +6,9 @@ from seed_rl.options import option
 from seed_rl.seeds import LARGEST_SEED
 from seed_rl.training.training_config import TrainerConfig
 
+# Values of --opponents that name no run.
+SELF, PAST = "self", "past"
+
 
 @dataclasses.dataclass(frozen=True)
 class LearnerConfig(TrainerConfig):
@@ -59,6 +62,19 @@ class LearnerConfig(TrainerConfig):
     )
     num_inference_threads: int = option(
         1, "Threads that run inference; 2 hide latency on an accelerator.", at_least=1, is_plumbing=True
+    )
+    opponents: str = option(
+        SELF,
+        "Who plays the other players of a game. self: the newest policy, which learns from all of them. "
+        "past: in half of the episodes, a policy from a pool of earlier ones, which is drawn by how often it "
+        "still wins. Or the directory or a checkpoint of a run.",
+        is_path=True,
+    )
+    league_every: int = option(
+        200, "Updates after which a copy of the policy joins the pool of --opponents=past.", at_least=1
+    )
+    league_size: int = option(
+        8, "Policies in the pool of --opponents=past; the oldest one is replaced.", at_least=1
     )
     init_checkpoint: str | None = option(
         None, "Checkpoint (path prefix or run directory) whose network a new run starts from.", is_path=True

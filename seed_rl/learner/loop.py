@@ -21,10 +21,12 @@ from seed_rl.algorithms.base import Algorithm
 from seed_rl.devices import report
 from seed_rl.devices.publisher import PolicyCopy, Publisher, WeightsReader
 from seed_rl.devices.replicas import Replicas
-from seed_rl.experience.base import Batch, Setup
+from seed_rl.experience.base import Batch, Experience, Setup
 from seed_rl.experience.source import Source
 from seed_rl.hosts.team import Team
-from seed_rl.inference.core import Core, InferenceCore
+from seed_rl.inference.base import Core
+from seed_rl.inference.core import InferenceCore
+from seed_rl.learner.league import League, Rival
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.saving import Saver
 from seed_rl.learner.serving import Lockstep, Serving, make_unroll_core
@@ -66,12 +68,14 @@ class Learner:
         copies: Sequence[PolicyCopy] = (),
         team: Team | None = None,
         display: ProgressDisplay | None = None,
+        opponents: League | Rival | None = None,
     ):
         """Prepares the run and restores its last checkpoint; writes nothing and serves no actors yet.
 
         `settings` of the run, nested dicts, are logged. The algorithm has been created in the scope of
         `replicas`, the training devices; a checkpoint overwrites its variables. `copies` of its policy act,
         one on each inference device; without any, the trained variables act. `display` has shown the start.
+        `opponents` act for some of the players of a game; None: all of them learn.
 
         Raises:
           ValueError: a checkpoint does not fit, or settings contradict each other.
@@ -81,27 +85,18 @@ class Learner:
         self._replicas, self._team = replicas or Replicas(), team or Team()
         self._display = display or ProgressDisplay(config.total_environment_frames)
         self._trainer = Trainer(algorithm, config, self._replicas)
-        self._saver = Saver(config, environment.spec, algorithm, self._trainer, self._team)
+        self._opponents = opponents
+        league = opponents if isinstance(opponents, League) else None
+        self._saver = Saver(config, environment.spec, algorithm, self._trainer, self._team, league)
         self._metrics = self._saver.make_metrics(config)
         self._team.report_with(self._metrics)
         self._batches, self._lag = BatchMetrics(), PolicyLag(algorithm.unroll.burn_in)
         reasons = (TRAINING_FOR_BATCH, PREFETCH_FOR_EXPERIENCE, INTAKE_FOR_UNROLLS)
-        self._waits, self._prefetch_waits, intake_waits = waits = [Waits(reason) for reason in reasons]
-        self._measured: Sequence[Any] = (self._batches, *waits, RunCpu(), self._lag)
+        self._waits, self._prefetch_waits, self._intake_waits = waits = [Waits(reason) for reason in reasons]
+        self._measured: tuple[Any, ...] = (self._batches, *waits, RunCpu(), self._lag)
+        self._measured += (opponents,) if opponents else ()
         actors_act = config.inference == "actor"
-        self._experience = algorithm.experience.make(
-            Setup(
-                # If actors act, unrolls come as a whole, and no steps of environments.
-                0 if actors_act else config.num_envs - algorithm.num_eval_envs,
-                algorithm.unroll,
-                config.batch_size // self._team.count,
-                config.seed + self._team.index,
-                InitialPriorities(algorithm),
-                self._team.num_envs(config.num_envs) - algorithm.num_eval_envs,
-                None if config.synchronous else intake_waits,
-                self._trainer.updates,
-            )
-        )
+        self._experience = self._make_experience()
         self._saver.restore_experience(self._experience)
         self._agent_steps = 0  # Since this process started, on all hosts, as last agreed.
         self.has_reached_return = False  # As last agreed.
@@ -115,6 +110,22 @@ class Learner:
             self._cores, readers = [core], [reader]
         self._publisher = Publisher(algorithm.policy, readers, config.publish_every)
         self._publisher.publish(self._trainer.updates)
+
+    def _make_experience(self) -> Experience:
+        config, algorithm, team = self._config, self._algorithm, self._team
+        return algorithm.experience.make(
+            Setup(
+                # If actors act, unrolls come as a whole, and no steps of environments.
+                0 if config.inference == "actor" else config.num_envs - algorithm.num_eval_envs,
+                algorithm.unroll,
+                config.batch_size // team.count,
+                config.seed + team.index,
+                InitialPriorities(algorithm),
+                team.num_envs(config.num_envs) - algorithm.num_eval_envs,
+                None if config.synchronous else self._intake_waits,
+                self._trainer.updates,
+            )
+        )
 
     def _act_with(self, copies: Sequence[PolicyCopy]) -> list[Core]:
         """A core for each copy of the policy; if there are none, the variables that are trained also act."""
@@ -136,6 +147,8 @@ class Learner:
                     device,
                     self._batches,
                     config.compiled_batch_size,
+                    self._opponents,
+                    derived_seed(config.seed, index),
                 )
             )
         return cores
@@ -289,6 +302,8 @@ class Learner:
     def _update(self, batch: Batch) -> UpdateOutput:
         output = self._trainer.update(batch.sample, self._frames() / self._config.total_environment_frames)
         self._publisher.updated(self._trainer.updates)
+        if self._opponents:
+            self._opponents.updated(self._trainer.updates)
         if output.priority is not None:
             _require_finite(output)
             self._experience.update_priorities(batch.handle, output.priority.numpy())

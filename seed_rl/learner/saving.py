@@ -10,6 +10,7 @@ from seed_rl.experience.base import Experience
 from seed_rl.experience.replay_file import DamagedError
 from seed_rl.files import set_aside
 from seed_rl.hosts.team import Team
+from seed_rl.learner.league import League
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.messages import reason
 from seed_rl.metrics.run import RunMetrics
@@ -32,7 +33,13 @@ class Saver:
     """
 
     def __init__(
-        self, config: LearnerConfig, spec: EnvironmentSpec, algorithm: Algorithm, trainer: Trainer, team: Team
+        self,
+        config: LearnerConfig,
+        spec: EnvironmentSpec,
+        algorithm: Algorithm,
+        trainer: Trainer,
+        team: Team,
+        league: League | None = None,
     ):
         """Restores the last checkpoint into the variables of all hosts; writes nothing.
 
@@ -43,8 +50,14 @@ class Saver:
         self._run = RunDirectory(Path(config.logdir))
         self._replay = self._run.replay(team.index, team.count)
         self._checkpointer = Checkpointer(
-            config.logdir, algorithm, trainer, config.keep_checkpoints, config.keep_checkpoint_every_hours
+            config.logdir,
+            algorithm,
+            trainer,
+            config.keep_checkpoints,
+            config.keep_checkpoint_every_hours,
+            league.saved if league else None,
         )
+        self._league = league
         self.resumed_from: str | None = None
         self.unsaved = ""
         self.warnings: list[str] = []
@@ -58,6 +71,8 @@ class Saver:
             if self.resumed_from is None and config.init_checkpoint:
                 path = self._checkpointer.initialize_from(config.init_checkpoint)
                 self.warnings = [f"Starting with the weights of {path}."]
+        if league:
+            league.restored()
         team.share(self._checkpointer.variables)
         trainer.restored()
         self._saved_frames = self.env_frames if self.resumed_from else None
@@ -161,6 +176,8 @@ class Saver:
         progress.episodes.assign(metrics.episodes)
         progress.seconds.assign(metrics.seconds)
         progress.recent.value = metrics.recent
+        if self._league:
+            self._league.before_save()
         self._checkpointer.save()
         self._saved_frames = env_frames
         with contextlib.suppress(OSError):

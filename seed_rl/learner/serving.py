@@ -19,7 +19,7 @@ from seed_rl.experience.base import Batch, ClosedError, Experience, StepStore
 from seed_rl.experience.fifo import Fifo
 from seed_rl.experience.source import Distribute
 from seed_rl.hosts.team import Team
-from seed_rl.inference.core import Core, Deliver
+from seed_rl.inference.base import Core, Deliver
 from seed_rl.inference.unroll_core import UnrollCore
 from seed_rl.inference.unrolls import UnrollCodec
 from seed_rl.learner.learner_config import LearnerConfig

@@ -7,12 +7,14 @@ import keras
 import tensorflow as tf
 
 from seed_rl.algorithms.base import Algorithm
+from seed_rl.algorithms.policy import Policy
 from seed_rl.devices import placement
 from seed_rl.devices.placement import Tpu, computing_in
 from seed_rl.devices.publisher import PolicyCopy
 from seed_rl.devices.replicas import Replicas
 from seed_rl.hosts.team import Team
-from seed_rl.learner.learner_config import LearnerConfig
+from seed_rl.learner.league import League, Rival, check_players
+from seed_rl.learner.learner_config import PAST, LearnerConfig
 from seed_rl.learner.loop import Learner
 from seed_rl.metrics.progress import ProgressDisplay
 from seed_rl.seeds import derived_seed
@@ -40,12 +42,13 @@ def make_learner(
     security: Security,
     team: Team,
     display: ProgressDisplay | None = None,
+    load_rival: Callable[[], Policy] | None = None,
 ) -> Learner:
     """Makes the algorithm on its devices and the learner; restores the last checkpoint.
 
     `make_algorithm` is called once more for each inference device's copy of the policy. `settings` are those
     of the run, nested dicts, for the logs. The `team` of learner hosts has met. `display` has shown the start
-    so far.
+    so far. `load_rival` loads the policy of another run, if that is the opponent.
 
     Raises:
       ValueError: settings contradict each other or the machine's devices, or a checkpoint does not fit.
@@ -68,8 +71,20 @@ def make_learner(
         algorithm = make_algorithm()
     if team.hosts:
         team.hosts.check(config.num_envs, algorithm.num_eval_envs, config.batch_size)
-    copies = []
-    for device in place.inference if infers and (team.hosts or not place.is_shared) else ():
+    check_players(config, environment.spec, algorithm, len(place.inference))
+
+    def copy(device: str) -> PolicyCopy:
         with tf.device(device), computing_in(config.precision):
-            copies.append(PolicyCopy(make_algorithm().policy, device))
-    return Learner(config, environment, algorithm, settings, security, replicas, copies, team, display)
+            return PolicyCopy(make_algorithm().policy, device)
+
+    own_devices = infers and (team.hosts or not place.is_shared)
+    copies = [copy(device) for device in place.inference] if own_devices else []
+    opponents: League | Rival | None = None
+    if config.opponents == PAST:
+        pool = [copy(place.inference[0]) for _ in range(config.league_size)]
+        opponents = League(algorithm.policy, pool, config.league_every, derived_seed(config.seed, 0))
+    elif load_rival:
+        opponents = Rival(load_rival())
+    return Learner(
+        config, environment, algorithm, settings, security, replicas, copies, team, display, opponents
+    )

@@ -276,7 +276,7 @@ class Connection:
             if not np.frombuffer(records, self._codec.record)["done"].all():
                 refuse("The first step of a new actor must be a reset: set done.")
         place.is_waiting, place.episodes = True, episodes
-        return place, Request(place.group, records, now, applied)
+        return place, Request(place.group, records, now, applied, episodes)
 
     def answered(self, number: int, answer: Answer) -> bytes | None:
         """Notes that a group's step has an answer; returns the actions, None if the connection ends."""

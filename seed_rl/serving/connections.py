@@ -154,6 +154,12 @@ class Connections:
                 f"{join.num_envs} environments cannot be split into {join.num_groups} equal groups; make the "
                 "first a multiple of the second."
             )
+        if (size := join.num_envs // join.num_groups) % self.spec.num_players:
+            raise Refusal(
+                precondition,
+                f"A group of {size} environments cannot have whole games of {self.spec.num_players} players; "
+                "make --env_batch_size divided by --num_env_groups a multiple of these.",
+            )
         if join.num_envs // join.num_groups > self._max_group_size:
             raise Refusal(
                 precondition,

@@ -2,8 +2,8 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping
-from typing import NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -41,12 +41,14 @@ class Request(NamedTuple):
       arrived: the arrival time, in seconds of the monotonic clock.
       applied: with a group's first step, how many actions its environments have applied since its process
         has had them; then None.
+      episodes: those that ended with the step, as messages.
     """
 
     group: ServedGroup
     records: bytes | memoryview
     arrived: float
     applied: int | None = None
+    episodes: Sequence[Any] = ()
 
 
 class Episode(NamedTuple):

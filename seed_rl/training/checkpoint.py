@@ -77,9 +77,15 @@ class Checkpointer:
     """
 
     def __init__(
-        self, logdir: str, algorithm: Algorithm, trainer: Trainer, keep: int, keep_every_hours: float
+        self,
+        logdir: str,
+        algorithm: Algorithm,
+        trainer: Trainer,
+        keep: int,
+        keep_every_hours: float,
+        league: tf.Module | None = None,
     ):
-        """Touches no file; `Rotation` says which checkpoints are kept."""
+        """Touches no file; `Rotation` says which checkpoints are kept. `league` may be missing in those."""
         self.progress = Progress()
         self.skipped: list[str] = []
         self._algorithm, self._trainer = algorithm, trainer
@@ -90,9 +96,10 @@ class Checkpointer:
             "optimizer" if name == LOSS else f"optimizer_{name}": optimizer
             for name, optimizer in trainer.optimizers.items()
         }
-        self._checkpoint = tf.train.Checkpoint(
-            agent=algorithm, iteration=trainer.iteration, progress=self.progress, **optimizers
-        )
+        of_run = dict(agent=algorithm, iteration=trainer.iteration, progress=self.progress, **optimizers)
+        self._of_run = tf.train.Checkpoint(**of_run)
+        self._checkpoint = tf.train.Checkpoint(**of_run, league=league) if league else self._of_run
+        self._league = league
         self._rotation: Rotation | None = None
 
     def restore(self) -> str | None:
@@ -109,13 +116,22 @@ class Checkpointer:
                 _place(directory)
         path, damaged = newest_readable(self._run.checkpoints)
         if path is not None:
-            _read(path, lambda plain: self._checkpoint.restore(plain).assert_consumed())
+            _read(path, self._restore)
             self._trainer.restored()
         with contextlib.suppress(OSError):  # They are skipped again the next time.
             for file in (file for prefix in damaged for file in files_of(Path(prefix))):
                 set_aside(file)
         self.skipped = damaged
         return path
+
+    def _restore(self, path: str) -> None:
+        names = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+        if not any(name.startswith("league/") for name in names):
+            self._of_run.restore(path).assert_consumed()
+            return
+        self._of_run.restore(path).expect_partial().assert_existing_objects_matched()
+        if self._league:
+            tf.train.Checkpoint(league=self._league).restore(path).expect_partial()
 
     @property
     def variables(self) -> list[Any]:

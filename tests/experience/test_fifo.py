@@ -167,9 +167,9 @@ def test_minibatches_must_divide_the_rollout(batch_size, is_whole, words):
 def test_a_host_expects_only_the_environments_that_it_serves():
     found, env_ids = rollouts(2, num_served=2), np.array([2, 3])
     for time in range(3):
-        assert not found.closes(env_ids) and not found.batch_ready()
+        assert not found.closing(env_ids).any() and not found.batch_ready()
         append(found, env_ids, 100 * env_ids + time)
-    assert found.closes(env_ids)
+    assert found.closing(env_ids).any()
     assert found.end_unrolls(env_ids, step(100 * env_ids + 3)[1]) == [2, 3]
     assert found.sample().sample.env.reward[0].tolist() == [200, 300]
     assert found.figures() == {"rollout_unrolls": 2.0}

@@ -165,8 +165,8 @@ def test_inference_devices_do_not_draw_the_same_numbers_and_nothing_is_written_b
     copies = [PolicyCopy(Draws(tf.Variable(tf.zeros([3]))), "CPU:0") for _ in range(2)]
     tables = [core._table for core in learner(logdir, 400, copies=copies)._cores]
     assert list(logdir.iterdir()) == []
-    rows = Rows(tables[0]._record, 4)
-    rows.fill([bytes(4 * tables[0]._record.itemsize)], np.arange(4))
+    rows = Rows(tables[0].record, 4)
+    rows.fill([bytes(4 * tables[0].record.itemsize)], np.arange(4))
     drawn = [[table.act(rows.rows)[1].action.tolist() for _ in range(10)] for table in tables]
     assert drawn[0] != drawn[1]
 

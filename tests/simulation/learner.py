@@ -13,7 +13,8 @@ from seed_rl.devices.publisher import PolicyCopy, Publisher
 from seed_rl.experience.base import Batch, Experience, Setup
 from seed_rl.experience.experience_config import ReplayConfig, WholeRolloutsConfig
 from seed_rl.hosts.team import Team
-from seed_rl.inference.core import Core, InferenceCore
+from seed_rl.inference.base import Core
+from seed_rl.inference.core import InferenceCore
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.saving import Saver
 from seed_rl.learner.serving import make_unroll_core
