@@ -42,6 +42,7 @@ class Kind(NamedTuple):
       stacks: whether --frame_stack can stack the observations.
       repeats: environment frames per agent step.
       nbytes: size of an observation.
+      players: of a game.
     """
 
     observation: str
@@ -49,6 +50,7 @@ class Kind(NamedTuple):
     stacks: bool
     repeats: int
     nbytes: int
+    players: int = 1
 
     def __str__(self) -> str:
         return f"{self.observation} and {self.action} actions"
@@ -119,6 +121,7 @@ def kind_of(spec: EnvironmentSpec) -> Kind:
         observation == "images" and all(map(_is_single_frame, images)),
         spec.num_action_repeats,
         sum(leaf.nbytes for _, leaf in flatten_spec(spec.observation)),
+        spec.num_players,
     )
 
 

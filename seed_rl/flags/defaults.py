@@ -3,6 +3,7 @@
 The values are ours, and between those of the presets that are nearest.
 """
 
+import math
 from typing import Any
 
 from seed_rl.algorithms import registry as algorithms
@@ -40,8 +41,9 @@ def of_agent(
     """
     options = algorithms.config_class(algorithms.base(agent))
     has_replay = options.has_replay()
+    games = 2 * kind.players if kind.players > 1 else 1  # Up to two groups have whole games.
     settings: dict[str, Any] = {
-        "env_batch_size": _ENVS_PER_ACTOR[kind.observation],
+        "env_batch_size": games * math.ceil(_ENVS_PER_ACTOR[kind.observation] / games),
         **_NETWORK[kind.observation],
         **({"frame_stack": 4} if kind.stacks else {}),
         **options.small_defaults(kind, agent),
