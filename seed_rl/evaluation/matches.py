@@ -3,8 +3,8 @@
 import contextlib
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -14,21 +14,35 @@ from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.batched import empty_output
 from seed_rl.environments.making import make_batch
 from seed_rl.evaluation.load import PlayConfig, Subject
+from seed_rl.metrics.episodes import of_info
 from seed_rl.ops import draws
 from seed_rl.seeds import derived_seed
 from seed_rl.types import ArraySpec, EnvOutput, Nest
 
-# A side acts for one player of a game, or for several. It is called with the records of all E slots, an
-# EnvOutput `[E, ...]` that it must not change, and its own slots that act now: int `[N]`, N >= 1, ascending.
-# It returns their actions, `[N, ...]`, each as in the action spec. No slot among them is idle, or at the end
-# of an episode that was cut short. Slot e is of player `e % P` in game `e // P` of those played at the same
-# time; `done` marks a player's first step of a game. Before it, another side may have had the slot.
-Side: TypeAlias = Callable[[EnvOutput, np.ndarray], np.ndarray]
-
 _NORMAL_QUANTILE = 1.959964  # Of a 95% interval.
 
 
-class Game(NamedTuple):
+class Side(Protocol):
+    """Side of a game: acts for one player, or for several; a function will do."""
+
+    def __call__(self, env: EnvOutput, rows: np.ndarray, /) -> np.ndarray:
+        """Chooses the actions of some slots.
+
+        Slot e is of player `e % P` in game `e // P` of those played at the same time. `env.done` marks a
+        player's first step of a game; before it, another side may have had the slot.
+
+        Args:
+          env: the newest records of all E slots, `[E, ...]`, which must not be changed. Observations have the
+            form of the environment's spec, so bools are packed: `np.unpackbits(x, axis=-1, count=n)`.
+          rows: the side's own slots that act now, int `[N]`, N >= 1, ascending. None of them is idle, or at
+            the end of an episode that was cut short.
+
+        Returns:
+          Their actions, `[N, ...]`, as in the action spec.
+        """
+
+
+class PlayedGame(NamedTuple):
     """A game that was played to its end; the first side is the one that is evaluated.
 
     Attributes:
@@ -37,7 +51,7 @@ class Game(NamedTuple):
       returns: of each player.
       agent_steps: of all players together.
       players: those that the first side acted for.
-      figures: those of the environment's own; none so far.
+      figures: those of the environment's own, of the first of these players; not checked yet.
     """
 
     number: int
@@ -94,23 +108,18 @@ class PolicySide:
 
 def policy_sides(subject: Subject, opponent: Subject | None, config: PlayConfig) -> list[Side]:
     """The sides of game 0: the subject for player 0, and for all others the opponent, if there is one."""
-    sides = [
-        PolicySide(
-            one.policy,
-            one.probed.spec.action,
-            one.evaluation_env_id,
-            config.greedy,
-            derived_seed(config.seed, 0, number),
-        )
-        for number, one in enumerate([subject, opponent or subject])
-    ]
-    first, other = sides if opponent else [sides[0]] * 2
-    return [first, *[other] * (subject.num_players - 1)]
+
+    def side(one: Subject, number: int) -> PolicySide:
+        seed = derived_seed(config.seed, 0, number)
+        return PolicySide(one.policy, one.probed.spec.action, one.evaluation_env_id, config.greedy, seed)
+
+    first = side(subject, 0)
+    return [first, *[side(opponent, 1) if opponent else first] * (subject.num_players - 1)]
 
 
 def play_games(
     suite: Suite, environment_config: EnvironmentConfig, sides: Sequence[Side], config: PlayConfig
-) -> Iterator[Game]:
+) -> Iterator[PlayedGame]:
     """Plays games for P players between sides, and yields each as it ends.
 
     G = `num_envs // P` games (at least one) are played at the same time, in E = G P slots. Games are assigned
@@ -133,26 +142,26 @@ def play_games(
     players, games = len(sides), config.episodes_asked or sys.maxsize
     size = min(max(1, config.num_envs // players), games)
     with contextlib.ExitStack() as stack:
-        tables = []
+        series = []
         for index in range(size):
             numbers = iter(range(index, games, size))
-            tables.append(_Table(suite, environment_config, sides, numbers, config, index * players))
-            stack.callback(tables[-1].batch.close)
-        spec = tables[0].batch.spec
+            series.append(_Series(suite, environment_config, sides, numbers, config, index * players))
+            stack.callback(series[-1].batch.close)
+        spec = series[0].batch.spec
         if spec.num_players != players:
             raise ValueError(
                 f"There are {players} sides for a game of {spec.num_players} players; give one for each."
             )
         env = empty_output(spec, size * players)
-        for index, table in enumerate(tables):
+        for index, one in enumerate(series):
             own = slice(index * players, (index + 1) * players)
-            table.batch.write_to(tf.nest.map_structure(lambda x, own=own: x[own], env))
-            table.begin()
+            one.batch.write_to(tf.nest.map_structure(lambda x, own=own: x[own], env))
+            one.begin()
         distinct = list({id(side): side for side in sides}.values())
         nobody: list[Side | None] = [None] * players
         steps_left = config.max_agent_steps or sys.maxsize
-        while any(table.sides for table in tables):
-            acts_for = [side for table in tables for side in table.sides or nobody]
+        while any(one.sides for one in series):
+            acts_for = [side for one in series for side in one.sides or nobody]
             acts = ~env.truncated & [side is not None for side in acts_for]
             steps_left -= int(np.count_nonzero(acts))
             if steps_left < 0:
@@ -162,12 +171,12 @@ def play_games(
                 rows = np.flatnonzero(acts & [one is side for one in acts_for])
                 if len(rows):
                     actions[rows] = side(env, rows)
-            for table, chosen in zip(tables, np.split(actions, size), strict=True):
-                if table.sides:
-                    yield from table.step(chosen)
+            for one, chosen in zip(series, np.split(actions, size), strict=True):
+                if one.sides:
+                    yield from one.step(chosen)
 
 
-class _Table:
+class _Series:
     """The games that are assigned to P slots, one after another.
 
     Attributes:
@@ -188,7 +197,7 @@ class _Table:
         seeds = [derived_seed(config.seed, first_env + player) for player in range(len(sides))]
         self.batch = make_batch(suite, environment_config, seeds, config.failures, first_env)
         self.sides: list[Side] = []
-        self._game = Game(0, 0, (), 0, ())
+        self._game = PlayedGame(0, 0, (), 0, ())
 
     def begin(self) -> None:
         """Starts the next game, if there is one."""
@@ -199,21 +208,21 @@ class _Table:
         self.sides = [order[(player - number) % len(order)] for player in range(len(order))]
         seed = derived_seed(self._seed, number)
         players = tuple(player for player, side in enumerate(self.sides) if side is order[0])
-        self._game = Game(number, seed, (), 0, players)
+        self._game = PlayedGame(number, seed, (), 0, players)
         self.batch.reset([seed] * len(order))
 
-    def step(self, actions: np.ndarray) -> Iterator[Game]:
+    def step(self, actions: np.ndarray) -> Iterator[PlayedGame]:
         """Takes an agent step, `[P, ...]`; yields the game if it ends, and starts the next one."""
         _, infos = self.batch.step(actions)
         ended = [info[Info.PLAYER_EPISODE] for info in infos if Info.PLAYER_EPISODE in info]
         if ended:
             returns, steps = zip(*ended, strict=True)
-            game = self._game._replace(returns=tuple(map(float, returns)), agent_steps=int(sum(steps)))
+            own = of_info(infos[self._game.players[0]])
+            yield self._game._replace(returns=tuple(map(float, returns)), agent_steps=sum(steps), figures=own)
             self.begin()
-            yield game
 
 
-def scored(games: Sequence[Game]) -> dict[str, float]:
+def scored(games: Sequence[PlayedGame]) -> dict[str, float]:
     """Wins, draws and losses of the first side; `score` is the share of games won, and half of those drawn.
 
     `score_low` and `score_high` bound Wilson's 95% interval of the score, which is a little wide with draws.

@@ -12,7 +12,7 @@ import tqdm
 from seed_rl.environments.failures import EnvironmentFailedError
 from seed_rl.evaluation.agent import PlayedEpisode, play
 from seed_rl.evaluation.load import PlayConfig, Subject
-from seed_rl.evaluation.matches import Game, play_games, policy_sides, scored
+from seed_rl.evaluation.matches import PlayedGame, play_games, policy_sides, scored
 from seed_rl.messages import say
 from seed_rl.metrics.episodes import OWN, OwnMetrics, means
 from seed_rl.runs.layout import RunDirectory
@@ -26,7 +26,7 @@ _OF_PLAYER = "mean_return_of_player_"
 
 
 # An episode, or a game of several players.
-Played = PlayedEpisode | Game
+Played = PlayedEpisode | PlayedGame
 
 
 def play_episodes(
@@ -109,8 +109,8 @@ def results(
     }
 
 
-def _games(episodes: Sequence[Played]) -> list[Game]:
-    return [episode for episode in episodes if isinstance(episode, Game)]
+def _games(episodes: Sequence[Played]) -> list[PlayedGame]:
+    return [episode for episode in episodes if isinstance(episode, PlayedGame)]
 
 
 def summarize(run: RunRecord, episodes: Sequence[Played]) -> dict[str, Any]:

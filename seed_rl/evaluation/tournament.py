@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from seed_rl.evaluation.load import Subject, TournamentConfig
-from seed_rl.evaluation.matches import Game, scored, wilson_interval
+from seed_rl.evaluation.matches import PlayedGame, scored, wilson_interval
 from seed_rl.evaluation.report import play_episodes
 from seed_rl.files import shortened
 
@@ -35,7 +35,7 @@ def play_tournament(config: TournamentConfig, subjects: Sequence[Subject]) -> di
         played, failure = play_episodes(config, subjects[i], subjects[j])
         if failure is not None:
             raise TournamentError(failure)
-        found = scored([game for game in played if isinstance(game, Game)])
+        found = scored([game for game in played if isinstance(game, PlayedGame)])
         shares[i, j], shares[j, i] = found["score"], 1 - found["score"]
         wins[i, j], wins[j, i] = found["wins"], found["losses"]
         games[i, j] = games[j, i] = len(played)
