@@ -8,14 +8,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-_PLAYERS = ["first", "second"]
+_PLAYERS = ("first", "second")
 
 
 class Roshambo:
     """One round is an episode; the winner gets 1 and the loser -1. There is nothing to observe."""
 
     possible_agents = _PLAYERS
-    metadata = {"name": "roshambo"}
 
     def __init__(self) -> None:
         self.agents: list[str] = []
@@ -37,7 +36,8 @@ class Roshambo:
         """Plays the round."""
         won = (0.0, 1.0, -1.0)[(actions["first"] - actions["second"]) % 3]
         self.agents = []
-        ended, cut, infos = ({player: value for player in _PLAYERS} for value in (True, False, {}))
+        ended, cut = dict.fromkeys(_PLAYERS, True), dict.fromkeys(_PLAYERS, False)
+        infos: dict[str, Any] = {player: {} for player in _PLAYERS}
         return self._observations(), {"first": won, "second": -won}, ended, cut, infos
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """seed_rl: scalable, efficient deep reinforcement learning with central inference, on TensorFlow 2.
 
-`train`, `load` and `evaluate` are the Python interface. They are imported when they are first used, because
-actors import this package, too, and need none of it.
+`train`, `load`, `evaluate` and `tournament` are the Python interface. They are imported when they are first
+used, because actors import this package, too, and need none of it.
 """
 
 import importlib
@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 __version__ = "1.0.0rc1"
-__all__ = ["Run", "UsageError", "check", "evaluate", "load", "train"]
+__all__ = ["Run", "UsageError", "check", "evaluate", "load", "tournament", "train"]
 
 # gRPC's core reads this when it is imported. It would write what peers send as it is, escape sequences too.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")

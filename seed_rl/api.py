@@ -1,4 +1,4 @@
-"""The Python interface: train, load, act and evaluate. `import seed_rl` gives these names.
+"""The Python interface: train, load, act, evaluate and play tournaments. `import seed_rl` gives these names.
 
 Everything here does what the command of the same name does, with the same settings; errors are exceptions.
 """
@@ -21,15 +21,16 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from seed_rl.commands import evaluate as _evaluate_command
+from seed_rl.commands import tournament as _tournament_command
 from seed_rl.commands.train import train as _train
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import PICKLE
 from seed_rl.environments.function_file import contents
 from seed_rl.environments.games import HasPlayersError
 from seed_rl.environments.making import Probed
-from seed_rl.evaluation.load import EvaluateConfig, SubjectConfig, load_subject
+from seed_rl.evaluation.load import EvaluateConfig, SubjectConfig, TournamentConfig, load_subject
 from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.definitions import flag_text
+from seed_rl.flags.definitions import OptionsT, flag_text
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, brief_usage_errors, usage_errors
 from seed_rl.flags.flagfile import expand_flagfiles
 from seed_rl.flags.resolve import default_logdir
@@ -230,40 +231,94 @@ def load(
 
 
 @brief_usage_errors
-def evaluate(run: str | os.PathLike[str] | Run, episodes: int | None = None, **flags: Any) -> dict[str, Any]:
+def evaluate(
+    run: str | os.PathLike[str] | Run,
+    episodes: int | None = None,
+    against: str | os.PathLike[str] | Run | None = None,
+    **flags: Any,
+) -> dict[str, Any]:
     """Plays episodes with a trained agent, as `seed_rl evaluate` does, and writes nothing.
 
     Args:
       run: a run directory, or what `train` returned.
       episodes: how many episodes to play; None: 200, or as many as end within `max_agent_steps`.
+      against: another run of the same game for several players, or a checkpoint's path prefix. The agent
+        plays one player, in turn each of them, and this opponent all others; None: the agent plays them all.
       **flags: the command's flags, such as `checkpoint="best"` or `greedy=True`.
 
     Returns:
-      The results that the command writes as JSON, such as `mean_return`, `standard_error` and `returns`.
+      The results that the command writes as JSON, such as `mean_return`, `standard_error` and `returns`;
+      `wins`, `draws`, `losses` and `score` against an opponent.
 
     Raises:
       ValueError: there is no such run or checkpoint, or a flag is wrong; one sentence.
       RuntimeError: no episode ended, because the environment failed or `max_agent_steps` are too few.
     """
     run = run if isinstance(run, Run) else Run(run, bool(flags.get("trust_code", False)))
+    other = None if against is None else _path(against)
     settings = {"trust_code": run._trust_code} | flags | {"logdir": str(run.logdir), "episodes": episodes}
+    config = _options(EvaluateConfig, "evaluate", flags, settings | {"against": other})
+    return _answer("the evaluation", _evaluate_command.command(config))
+
+
+@brief_usage_errors
+def tournament(
+    runs: Sequence[str | os.PathLike[str] | Run], episodes: int | None = None, **flags: Any
+) -> dict[str, Any]:
+    """Plays runs of a game for several players against each other, as `seed_rl tournament` does.
+
+    Args:
+      runs: run directories, what `train` returned, or path prefixes of checkpoints; at least two.
+      episodes: how many games each pair plays; None: 200, or as many as end within `max_agent_steps`.
+      **flags: the command's flags, such as `greedy=True`.
+
+    Returns:
+      The results that the command writes as JSON: `runs`, each with its `score`, and `scores`, where
+      `scores[i][j]` is that of run i against run j.
+
+    Raises:
+      ValueError: there is no such run or checkpoint, they are of different games, or a flag is wrong.
+      RuntimeError: a pair could not play its games, because the environment failed or none ended.
+    """
+    trust = all(isinstance(run, Run) and run._trust_code for run in runs)
+    config = _options(
+        TournamentConfig, "tournament", flags, {"trust_code": trust} | flags | {"episodes": episodes}
+    )
+    return _answer("the tournament", _tournament_command.command(config, list(map(_path, runs))))
+
+
+def _path(run: str | os.PathLike[str] | Run) -> str:
+    """Absolute path of a run or a checkpoint."""
+    return os.path.abspath(run.logdir if isinstance(run, Run) else run)
+
+
+def _options(
+    config_class: type[OptionsT], function: str, flags: dict[str, Any], settings: dict[str, Any]
+) -> OptionsT:
+    """The options of a command that writes no files; raises UsageError."""
     with usage_errors():
         if written := min(_WRITES & flags.keys(), default=None):
             raise UsageError(
-                f"evaluate() has no argument {written!r}; it takes the run first, and writes no files."
+                f"{function}() has no argument {written!r}; it takes the run first, and writes no files."
             )
-        config, _ = parse_options(["evaluate", *_words(settings)], "", EvaluateConfig)
-    child = Child("the evaluation", _evaluate_command.command(config))
+        return parse_options([function, *_words(settings)], "", config_class)[0]
+
+
+def _answer(name: str, command: Sequence[str]) -> dict[str, Any]:
+    """What a process reports that evaluates; raises what `evaluate` raises."""
+    child = Child(name, command)
     try:
         child.start()
         while not child.reports() and child.poll() is None:
             time.sleep(_POLL_SECS)
         if not child.reports():
-            raise RuntimeError(f"The evaluation {describe_exit(child.poll() or 0)}; its output says why.")
+            raise RuntimeError(
+                f"{name.capitalize()} {describe_exit(child.poll() or 0)}; its output says why."
+            )
         answer = json.loads(child.reports()[0])
     finally:
         child.kill()
-    if "returns" in answer:
+    if "kind" not in answer:
         return answer
     raise {"usage": UsageError, "failure": RuntimeError}[answer["kind"]](answer["sentence"])
 

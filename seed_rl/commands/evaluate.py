@@ -4,9 +4,11 @@ Examples:
   seed_rl evaluate runs/atari_vtrace_Pong --episodes=100
   seed_rl evaluate runs/atari_vtrace_Pong --checkpoint=best --record=pong.mp4
   seed_rl evaluate runs/atari_dqn_Pong --checkpoint=kept --max_agent_steps=125000 --num_envs=4
+  seed_rl evaluate runs/connect_four --against=runs/connect_four_old --episodes=200
 
 The agent and the environment are rebuilt from the run directory's record. Episodes follow the paper's
-protocol: Atari games with 1 to 30 no-ops and at most 108,000 frames, R2D2 with an epsilon of 1e-3.
+protocol: Atari games with 1 to 30 no-ops and at most 108,000 frames, R2D2 with an epsilon of 1e-3. In a game
+for several players, the agent plays them all, or with --against one of them in turn.
 
 Exit codes: 0 when all episodes were played, 2 if a flag is wrong or the environment makes no video, 130 after
 Ctrl-C, 143 after SIGTERM, 1 otherwise. If an environment fails too often, the episodes that ended before are
@@ -20,15 +22,15 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from seed_rl.environments.base import PICKLE
-from seed_rl.evaluation.load import KEPT, EvaluateConfig, Subject, load_subject
+from seed_rl.evaluation.load import KEPT, EvaluateConfig, Subject, load_opponent, load_subject
 from seed_rl.files import shortened, write_atomically
 from seed_rl.flags.command_line import check_output, parse_options
-from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, require_package, usage_errors
+from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, report_answer, require_package, usage_errors
 from seed_rl.loading import quiet_start
-from seed_rl.messages import complain, reason, report_to_launcher
+from seed_rl.messages import complain, reason
 from seed_rl.runs.layout import RunDirectory
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ _NO_RENDER_MODE = (
 def main(argv: list[str]) -> int:
     """Runs an evaluation; returns its exit code."""
     config, _ = parse_options(argv, __doc__ or "", EvaluateConfig, positional=("logdir",))
-    paths = {name: getattr(config, name) for name in ("logdir", "output", "record")}
+    paths = {name: getattr(config, name) for name in ("logdir", "against", "output", "record")}
     absolute = {name: os.path.abspath(path) for name, path in paths.items() if path}
     config = dataclasses.replace(config, **absolute)  # Environments that change the directory play here.
     require_package("tensorflow", "learner")
@@ -78,36 +80,32 @@ def command(config: EvaluateConfig) -> list[str]:
     return [sys.executable, "-m", "seed_rl.commands.evaluate", json.dumps(config.to_dict())]
 
 
-def _report_results(settings: str) -> NoReturn:
-    """Evaluates as `command` does."""
-    try:
-        config = EvaluateConfig.of(**json.loads(settings))
-        with quiet_start(), usage_errors():
-            subject = load_subject(config, config.seed, config.failures)
-        from seed_rl.evaluation.report import play_episodes, results
+def _answer(config: EvaluateConfig) -> dict[str, Any]:
+    """The results, or the reason why there are none; see `command`."""
+    with quiet_start(), usage_errors():
+        subject = load_subject(config, config.seed, config.failures)
+        opponent = load_opponent(config, subject)
+    from seed_rl.evaluation.report import play_episodes, results
 
-        with usage_errors():
-            episodes, failure = play_episodes(config, subject)
-        if episodes:
-            answer = results(config, subject, episodes, failure)
-        else:
-            answer = {"kind": "failure", "sentence": failure}
-    except UsageError as error:
-        answer = {"kind": "usage", "sentence": str(error)}
-    report_to_launcher(json.dumps(answer).encode())
-    os._exit(0)  # Threads and exit handlers of environments do not matter.
+    with usage_errors():
+        episodes, failure = play_episodes(config, subject, opponent)
+    if episodes:
+        return results(config, subject, episodes, failure, opponent)
+    return {"kind": "failure", "sentence": failure}
 
 
 def _evaluate(config: EvaluateConfig) -> int:
     """Evaluates one checkpoint; returns the exit code."""
     with quiet_start(), usage_errors():
         subject = load_subject(config, config.seed, config.failures)
+        opponent = load_opponent(config, subject)
     from seed_rl.evaluation.agent import PlayedEpisode
     from seed_rl.evaluation.report import play_episodes, results, summarize, table
     from seed_rl.evaluation.video import Rerun, RerunError
 
     run, environment_config = subject.run, subject.environment_config
-    output = Path(config.output or RunDirectory(run.logdir).evaluation(subject.checkpoint))
+    other = opponent.name if opponent else ""
+    output = Path(config.output or RunDirectory(run.logdir).evaluation(subject.checkpoint, other))
     check_output(output, "output", config.overwrite)
 
     def rerun(episode: PlayedEpisode) -> Rerun:
@@ -119,25 +117,30 @@ def _evaluate(config: EvaluateConfig) -> int:
         except RerunError as error:
             hint = _NO_RENDER_MODE if str(run.game).startswith(f"{PICKLE}:") else ""
             raise UsageError(f"There is no video: {error}{hint}") from None
-    print(f"{shortened(Path(subject.checkpoint))}: {subject.env_frames:,} frames of training.", flush=True)
+    for title, one in (("", subject), ("Against ", opponent)):
+        if one is not None:
+            checkpoint = shortened(Path(one.checkpoint))
+            print(f"{title}{checkpoint}: {one.env_frames:,} frames of training.", flush=True)
     with usage_errors():
-        episodes, failure = play_episodes(config, subject)
+        episodes, failure = play_episodes(config, subject, opponent)
     code = 0
     if episodes:
         summary = summarize(run, episodes)
         print(table(summary, environment_config.num_action_repeats, config.episodes_asked))
         try:
             output.parent.mkdir(parents=True, exist_ok=True)
-            text = json.dumps(results(config, subject, episodes, failure), indent=2)
+            text = json.dumps(results(config, subject, episodes, failure, opponent), indent=2)
             write_atomically(output, text + "\n")
             print(f"Results: {shortened(output)}")
         except OSError as error:
             complain(f"{output} cannot be written ({reason(error)}).")
             code = 1
-        by_return = sorted(episodes, key=lambda episode: episode.episode_return)
-        best, typical = by_return[-1], by_return[len(by_return) // 2]
-        _show(subject, summary, lambda: rerun(best))
+        singles = [episode for episode in episodes if isinstance(episode, PlayedEpisode)]
+        by_return = sorted(singles, key=lambda episode: episode.episode_return)
+        if opponent is None:
+            _show(subject, summary, (lambda: rerun(by_return[-1])) if singles else None)
         if config.record:
+            best, typical = by_return[-1], by_return[len(by_return) // 2]
             code = _record(Path(config.record), lambda: (rerun(best), rerun(typical))) or code
     if failure:
         complain(failure)
@@ -145,14 +148,14 @@ def _evaluate(config: EvaluateConfig) -> int:
     return code
 
 
-def _show(subject: Subject, summary: dict[str, Any], rerun: "Callable[[], Rerun]") -> None:
+def _show(subject: Subject, summary: dict[str, Any], rerun: "Callable[[], Rerun] | None") -> None:
     """Adds the evaluation to TensorBoard, with scenes of an episode if the environment can be rendered."""
     from seed_rl.evaluation.report import write_board
     from seed_rl.evaluation.video import RerunError, montage
 
     picture = None
     try:
-        picture = montage(rerun())
+        picture = montage(rerun()) if rerun else None
     except RerunError as error:
         print(f"TensorBoard gets no picture of gameplay. {error}")
     try:
@@ -183,4 +186,4 @@ def _record(path: Path, reruns: "Callable[[], tuple[Rerun, Rerun]]") -> int:
 
 
 if __name__ == "__main__":
-    _report_results(sys.argv[1])
+    report_answer(lambda: _answer(EvaluateConfig.of(**json.loads(sys.argv[1]))))

@@ -19,7 +19,7 @@ from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig,
 from seed_rl.environments.observations import observation_leaves
 from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.specs import Spaces, environment_spec
-from seed_rl.evaluation.load import EvaluateConfig
+from seed_rl.evaluation.load import PlayConfig
 from seed_rl.metrics.episodes import of_info
 from seed_rl.seeds import derived_seed
 from seed_rl.types import EnvironmentSpec, EnvOutput, Nest, flatten_like
@@ -137,7 +137,7 @@ def play(
     environment_config: EnvironmentConfig,
     policy: Policy,
     env_id: int,
-    config: EvaluateConfig,
+    config: PlayConfig,
 ) -> Iterator[PlayedEpisode]:
     """Plays episodes in up to E = `num_envs` environments at the same time, and yields each as it ends.
 

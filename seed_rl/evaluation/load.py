@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,12 +20,17 @@ from seed_rl.runs.layout import CHECKPOINT_INDEX, RunDirectory
 from seed_rl.runs.record import RunRecord
 from seed_rl.runs.trust import check_imports
 from seed_rl.seeds import LARGEST_SEED, derived_seed
+from seed_rl.types import flatten_spec
 
 if TYPE_CHECKING:
     from seed_rl.algorithms.policy import Policy
 
 # A value of --checkpoint: each that was kept. The number of episodes, unless something else limits them.
 KEPT, _EPISODES = "kept", 200
+_TRUST = (
+    "Import the modules that the run's record names (--game=module:Id, --network=module:Class), also if "
+    "they are neither installed nor on PYTHONPATH, and the run was not trained here by this user."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,26 +43,17 @@ class SubjectConfig(Options):
         "The checkpoint: last, best (by the run's own mean return), or a path prefix such as .../ckpt-1200.",
         is_path=True,
     )
-    trust_code: bool = option(
-        False,
-        "Import the modules that the run's record names (--game=module:Id, --network=module:Class), also if "
-        "they are neither installed nor on PYTHONPATH, and the run was not trained here by this user.",
-    )
+    trust_code: bool = option(False, _TRUST)
 
 
 @dataclasses.dataclass(frozen=True)
-class EvaluateConfig(SubjectConfig):
-    """Checkpoint to evaluate, number of episodes, and files for the results."""
+class PlayConfig(Options):
+    """Number of episodes to play, their seed, and the choice of actions."""
 
-    checkpoint: str = option(
-        "last",
-        "The checkpoint: last, best (by the run's own mean return), or a path prefix such as .../ckpt-1200. "
-        "kept: each of those of --keep_checkpoint_every_agent_steps, unless it has results already.",
-        is_path=True,
-    )
     episodes: int | None = option(
         None,
-        "Number of episodes to play; by default 200, or with --max_agent_steps as many as end within them.",
+        "Number of episodes to play, or of games for several players (in a tournament: of each pair); by "
+        "default 200, or with --max_agent_steps as many as end within them.",
         at_least=1,
     )
     max_agent_steps: int | None = option(
@@ -64,7 +61,11 @@ class EvaluateConfig(SubjectConfig):
         "Most agent steps to play, of all environments together; episodes that have not ended do not count.",
         at_least=1,
     )
-    num_envs: int = option(16, "Number of environments played at the same time.", at_least=1)
+    num_envs: int = option(
+        16,
+        "Number of environments played at the same time; of players, if there are several in a game.",
+        at_least=1,
+    )
     greedy: bool = option(
         False,
         "Take the best action at every step. By default V-trace samples from its policy, and R2D2 explores "
@@ -76,16 +77,6 @@ class EvaluateConfig(SubjectConfig):
         at_least=0,
         at_most=LARGEST_SEED,
     )
-    output: str | None = option(
-        None,
-        "JSON file for the results; by default evaluations/ckpt-UPDATES.json in the run directory.",
-        is_path=True,
-    )
-    record: str | None = option(
-        None,
-        "Video file, .mp4 or .gif, with the best and a typical (median) episode. Needs the extra [record].",
-        is_path=True,
-    )
     overwrite: bool = option(False, "Overwrite results and videos that already exist.")
     failures: FailureConfig = part(FailureConfig)
 
@@ -94,8 +85,40 @@ class EvaluateConfig(SubjectConfig):
         """Number of episodes to play; None: as many as `max_agent_steps` allows."""
         return self.episodes or (None if self.max_agent_steps else _EPISODES)
 
+
+@dataclasses.dataclass(frozen=True)
+class EvaluateConfig(PlayConfig, SubjectConfig):
+    """Checkpoint to evaluate, its opponent in games for several players, and files for the results."""
+
+    checkpoint: str = option(
+        "last",
+        "The checkpoint: last, best (by the run's own mean return), or a path prefix such as .../ckpt-1200. "
+        "kept: each of those of --keep_checkpoint_every_agent_steps, unless it has results already.",
+        is_path=True,
+    )
+    against: str | None = option(
+        None,
+        "Another run of the same game for several players, or a path prefix of a checkpoint: the run plays "
+        "one player, in turn each of them, and this opponent all others. By default the run plays them all.",
+        is_path=True,
+    )
+    output: str | None = option(
+        None,
+        "JSON file for the results; by default evaluations/ckpt-UPDATES.json in the run directory, with "
+        "--against evaluations/ckpt-UPDATES_against_RUN_ckpt-UPDATES.json.",
+        is_path=True,
+    )
+    record: str | None = option(
+        None,
+        "Video file, .mp4 or .gif, with the best and a typical (median) episode. Needs the extra [record].",
+        is_path=True,
+    )
+
     def validate(self) -> None:
         """Checks that the video's name ends in a supported format, and that files are of one checkpoint."""
+        if self.against is not None and (self.checkpoint == KEPT or self.record):
+            other = "--record" if self.record else f"--checkpoint={KEPT}"
+            raise ValueError(f"--against plays one checkpoint and makes no video; leave out {other}.")
         if self.checkpoint == KEPT and (self.output or self.record):
             raise ValueError(
                 f"--checkpoint={KEPT} evaluates several checkpoints, and --output and --record name a file "
@@ -105,6 +128,16 @@ class EvaluateConfig(SubjectConfig):
             raise ValueError(
                 f"--record={self.record} has no supported format; its name must end in .mp4 or .gif."
             )
+
+
+@dataclasses.dataclass(frozen=True)
+class TournamentConfig(PlayConfig):
+    """Games of each pair of runs, and a file for the scores."""
+
+    output: str | None = option(
+        None, "JSON file for the scores; by default they are only printed.", is_path=True
+    )
+    trust_code: bool = option(False, _TRUST)
 
 
 class Subject(NamedTuple):
@@ -134,6 +167,16 @@ class Subject(NamedTuple):
     def evaluation_env_id(self) -> int:
         """The first id of environments that only evaluate; the ids of training are below it."""
         return int(self.run.learner_settings["num_envs"])
+
+    @property
+    def name(self) -> str:
+        """Name of the run's directory and the checkpoint, as part of a file name."""
+        return f"{self.run.logdir.absolute().name}_{Path(self.checkpoint).name}"
+
+    @property
+    def num_players(self) -> int:
+        """P, the players of a game."""
+        return self.probed.spec.num_players
 
 
 def load_subject(
@@ -179,6 +222,82 @@ def load_subject(
         ) from error
     trained = int(progress.env_frames.numpy()), float(progress.seconds.numpy())
     return Subject(run, suite, environment_config, probed, algorithm.policy, prefix, *trained)
+
+
+def load_named(name: str, trust_code: bool, config: PlayConfig) -> Subject:
+    """The subject of a run directory's last checkpoint, or of a checkpoint's path prefix.
+
+    Raises what `load_subject` raises.
+    """
+    prefix, logdir, checkpoint = name.removesuffix(CHECKPOINT_INDEX), name, "last"
+    if os.path.exists(f"{prefix}{CHECKPOINT_INDEX}"):
+        above = list(Path(os.path.abspath(prefix)).parents)[:4]
+        logdir = str(next((path for path in above if RunDirectory(path).record.exists()), above[0]))
+        checkpoint = prefix
+    return load_subject(SubjectConfig(logdir, checkpoint, trust_code), config.seed, config.failures)
+
+
+def load_opponent(config: EvaluateConfig, subject: Subject) -> Subject | None:
+    """The opponent of --against; None if there is none.
+
+    Raises:
+      ValueError: there is a flag that the number of players does not allow, or the opponent is of another
+        game; one sentence.
+    """
+    if config.record and subject.num_players > 1:
+        raise ValueError("--record makes videos of environments for one player only; leave it out.")
+    if config.against is None:
+        return None
+    opponent = load_named(config.against, config.trust_code, config)
+    _check_same_game([subject, opponent])
+    return opponent
+
+
+def load_rivals(config: TournamentConfig, names: Sequence[str]) -> list[Subject]:
+    """The subjects of a tournament; each name is that of a run directory, or a checkpoint's path prefix.
+
+    Raises:
+      ValueError: there are fewer than two, one is named twice, or they are of different games; one sentence.
+    """
+    if len(names) < 2:
+        raise ValueError(
+            "A tournament needs at least two runs; name their directories, or path prefixes of checkpoints."
+        )
+    subjects: list[Subject] = []
+    for name in names:
+        subject = load_named(name, config.trust_code, config)
+        if any(os.path.realpath(subject.checkpoint) == os.path.realpath(one.checkpoint) for one in subjects):
+            raise ValueError(
+                f"{name} names the checkpoint {subject.checkpoint} a second time; leave one of them out."
+            )
+        subjects.append(subject)
+        _check_same_game(subjects)
+    return subjects
+
+
+def _check_same_game(subjects: Sequence[Subject]) -> None:
+    """Raises ValueError unless all play the same game for several players, with equal spaces."""
+    first = subjects[0]
+    for one in subjects:
+        here, there = one.run.logdir, first.run.logdir
+        if one.num_players == 1:
+            raise ValueError(f"{here} is a run of a game for one player; name runs of a game for several.")
+        games = [f"{subject.run.environment} {subject.run.game}" for subject in (one, first)]
+        if games[0] != games[1]:
+            raise ValueError(
+                f"{here} is of {games[0]}, but {there} of {games[1]}; name runs of the same game."
+            )
+        if one.probed.spec != first.probed.spec:
+            raise ValueError(
+                f"{here} has {_shown(one)}, but {there} has {_shown(first)}; name runs with equal spaces and "
+                "as many players."
+            )
+
+
+def _shown(subject: Subject) -> str:
+    spec = subject.probed.spec
+    leaves = [f"{name or 'observation'} {leaf}" for name, leaf in flatten_spec(spec.observation)]
+    return f"{', '.join(leaves)}, action {spec.action}, {spec.num_players} players"
 
 
 def _find_checkpoint(run: RunRecord, checkpoint: str) -> str:

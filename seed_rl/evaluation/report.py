@@ -1,7 +1,7 @@
 """An evaluation: plays its episodes, and reports statistics as a table, as JSON and in TensorBoard."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,8 @@ import tqdm
 
 from seed_rl.environments.failures import EnvironmentFailedError
 from seed_rl.evaluation.agent import PlayedEpisode, play
-from seed_rl.evaluation.load import EvaluateConfig, Subject
+from seed_rl.evaluation.load import PlayConfig, Subject
+from seed_rl.evaluation.matches import PlayedGame, play_games, policy_sides, scored
 from seed_rl.messages import say
 from seed_rl.metrics.episodes import OWN, OwnMetrics, means
 from seed_rl.runs.layout import RunDirectory
@@ -21,21 +22,28 @@ from seed_rl.runs.scores import published_scores
 # Seconds between lines with the number of episodes that have ended, without a terminal; later, a tenth of
 # the time since the start.
 _SILENT_SECS = 5.0
+_OF_PLAYER = "mean_return_of_player_"
 
 
-def play_episodes(config: EvaluateConfig, subject: Subject) -> tuple[list[PlayedEpisode], str | None]:
+# An episode, or a game of several players.
+Played = PlayedEpisode | PlayedGame
+
+
+def play_episodes(
+    config: PlayConfig, subject: Subject, opponent: Subject | None = None
+) -> tuple[list[Played], str | None]:
     """The episodes in the order of their numbers, and the reason if there are fewer than requested, or none.
 
-    Raises what `play` raises before the first episode.
+    Those of several players are games, with all players of the subject's, or one in turn and the others of
+    an opponent's. Raises what `play` and `play_games` raise before the first episode.
     """
-    episodes: list[PlayedEpisode] = []
+    episodes: list[Played] = []
     failure, total = None, 0.0
     asked, start = config.episodes_asked, time.monotonic()
     due = start + _SILENT_SECS
     with tqdm.tqdm(total=asked, unit=" episodes", dynamic_ncols=True, disable=None) as bar:
-        parts = subject.suite, subject.environment_config, subject.policy, subject.evaluation_env_id
         try:
-            for episode in play(*parts, config):
+            for episode in _playing(config, subject, opponent):
                 episodes.append(episode)
                 total += episode.episode_return
                 bar.update()
@@ -50,14 +58,36 @@ def play_episodes(config: EvaluateConfig, subject: Subject) -> tuple[list[Played
     if not episodes and not failure:
         steps = config.max_agent_steps
         failure = f"No episode ended within --max_agent_steps={steps}; raise it, or lower --num_envs."
-    return sorted(episodes), failure
+    return sorted(episodes, key=lambda episode: episode.number), failure
+
+
+def _playing(config: PlayConfig, subject: Subject, opponent: Subject | None) -> Iterator[Played]:
+    parts = subject.suite, subject.environment_config
+    if subject.num_players == 1:
+        return play(*parts, subject.policy, subject.evaluation_env_id, config)
+    return play_games(*parts, policy_sides(subject, opponent, config), config)
 
 
 def results(
-    config: EvaluateConfig, subject: Subject, episodes: Sequence[PlayedEpisode], failure: str | None
+    config: PlayConfig,
+    subject: Subject,
+    episodes: Sequence[Played],
+    failure: str | None,
+    opponent: Subject | None = None,
 ) -> dict[str, Any]:
     """The contents of the JSON file: the statistics, every episode, and what was evaluated."""
-    run = subject.run
+    run, games = subject.run, _games(episodes)
+    against = opponent and {
+        "run": str(opponent.run.logdir),
+        "checkpoint": opponent.checkpoint,
+        "env_frames": opponent.env_frames,
+        "agent": opponent.run.agent,
+    }
+    of_games = {
+        "against": against,
+        "player_returns": [game.returns for game in games],
+        "players": [game.players for game in games],
+    }
     return {
         "run": str(run.logdir),
         "checkpoint": subject.checkpoint,
@@ -75,12 +105,20 @@ def results(
         "seeds": [episode.seed for episode in episodes],
         "returns": [episode.episode_return for episode in episodes],
         "episode_agent_steps": [episode.agent_steps for episode in episodes],
+        **(of_games if games else {}),
     }
 
 
-def summarize(run: RunRecord, episodes: Sequence[PlayedEpisode]) -> dict[str, Any]:
+def _games(episodes: Sequence[Played]) -> list[PlayedGame]:
+    return [episode for episode in episodes if isinstance(episode, PlayedGame)]
+
+
+def summarize(run: RunRecord, episodes: Sequence[Played]) -> dict[str, Any]:
     """Statistics over episodes, by name.
 
+    For games, `mean_return` and others are those of the mean over the run's own players in each,
+    `mean_return_of_player_P` is of the games in which the run has that player, and against an opponent there
+    are the figures of `scored`.
     `standard_error` is that of the mean, from the sample standard deviation; None for a single episode.
     `episode/NAME` is the mean of a figure of the environment's own, over the episodes that have it.
     `human_normalized` is the human-normalized mean return in percent, for games with published scores.
@@ -97,6 +135,12 @@ def summarize(run: RunRecord, episodes: Sequence[PlayedEpisode]) -> dict[str, An
         "max_return": float(returns.max()),
         "mean_episode_agent_steps": float(lengths.mean()),
     }
+    games = _games(episodes)
+    for player in sorted({player for game in games for player in game.players}):
+        own_returns = [game.returns[player] for game in games if player in game.players]
+        summary[f"{_OF_PLAYER}{player}"] = float(np.mean(own_returns))
+    if games and len(games[0].players) < len(games[0].returns):
+        summary |= scored(games)
     own = OwnMetrics()
     summary |= means([own.keep(episode.figures) for episode in episodes], OWN)
     scores = published_scores(run.environment, run.game)
@@ -123,6 +167,13 @@ def table(summary: Mapping[str, Any], repeats: int, asked: int | None) -> str:
         "lowest, highest": f"{found['min_return']:.2f}, {found['max_return']:.2f}",
         "mean length": f"{steps:,.1f} agent steps, {steps * repeats:,.0f} environment frames",
     }
+    rows |= {name.replace("_", " "): f"{v:.2f}" for name, v in found.items() if name.startswith(_OF_PLAYER)}
+    if "wins" in found:
+        rows["wins, draws, losses"] = f"{found['wins']}, {found['draws']}, {found['losses']}"
+        low, high = (f"{100 * found[name]:.1f}%" for name in ("score_low", "score_high"))
+        rows["score"] = (
+            f"{100 * found['score']:.1f}% (Wilson's 95% interval: {low} to {high}; draws are half)"
+        )
     rows |= {f"mean {n.removeprefix(OWN)}": f"{v:.4g}" for n, v in found.items() if n.startswith(OWN)}
     if "human_normalized" in found:
         scores = f"random {found['random_score']:g}, human {found['human_score']:g}"

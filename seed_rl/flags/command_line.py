@@ -46,7 +46,7 @@ _FULL = frozenset(("--helpfull", "-helpfull"))
 _USEFUL = {
     "Environment and agent": "environment agent game",
     "Search": "space trials seeds parallel sampler",
-    "Run": "total_environment_frames logdir live checkpoint episodes greedy seed init_checkpoint",
+    "Run": "total_environment_frames logdir live checkpoint episodes greedy against seed init_checkpoint",
     "Output": "record style metric format label output overwrite",
     "Actors": "num_actors env_batch_size num_envs server_address task token_file ray_address",
     "Learning": "learning_rate batch_size unroll_length epochs passes n_steps discounting entropy_cost "

@@ -4,10 +4,12 @@ import contextlib
 import functools
 import importlib.util
 import io
+import json
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import NoReturn, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from seed_rl.messages import REFUSED, complain, how_to_install, one_line, quiet_libraries, report_to_launcher
 from seed_rl.signals import end_with, exit_code, interrupt_main
@@ -61,6 +63,19 @@ def usage_errors() -> Iterator[None]:
         raise wrapped from error
     except MemoryError as error:
         raise out_of_memory(error) from error
+
+
+def report_answer(answer: Callable[[], Any]) -> NoReturn:
+    """Sends what a function returns to the launcher, as JSON, and ends the process.
+
+    For a UsageError it is `{"kind": "usage", "sentence": ...}`.
+    """
+    try:
+        found = answer()
+    except UsageError as error:
+        found = {"kind": "usage", "sentence": str(error)}
+    report_to_launcher(json.dumps(found).encode())
+    os._exit(0)  # Threads and exit handlers of environments do not matter.
 
 
 def out_of_memory(error: MemoryError) -> UsageError:

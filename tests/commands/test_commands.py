@@ -58,7 +58,8 @@ def test_help_with_examples_is_printed_whatever_the_terminal_and_the_interpreter
     ("name", "first"),
     [
         ("train", ["environment", "agent", "game"]),
-        ("evaluate", ["logdir", "checkpoint", "episodes", "greedy"]),
+        ("evaluate", ["logdir", "checkpoint", "episodes", "greedy", "against"]),
+        ("tournament", ["episodes", "greedy", "seed", "output"]),
         ("plot", ["style", "metric", "label", "output"]),
         ("report", ["format", "label"]),
         ("sweep", ["space", "trials", "seeds", "parallel"]),
@@ -85,6 +86,7 @@ def test_help_has_the_most_useful_flags_first_in_groups_whose_texts_are_whole(na
         (["train", "catch", "vtrace", "1", "4", "5"], "'5' is one too many"),
         (["evaluate"], "No run is given"),
         (["evaluate", "a", "--logdir=b"], "'a' and --logdir say the same thing"),
+        (["tournament"], "at least two runs"),
         (["export"], "No run is given"),
         (["export", "a"], "a is not a directory"),
         (["export", "a", "--format=onnx", "--output=seed_rl"], "--output=seed_rl is a directory"),
@@ -110,6 +112,9 @@ def test_help_before_a_command_is_that_of_the_command_and_the_version_is_a_line(
     ("words", "start", "expected"),
     [
         ([], "e", ["evaluate", "export"]),
+        ([], "to", ["tournament"]),
+        (["tournament"], "--epi", ["--episodes"]),
+        (["tournament"], "runs/", []),
         (["train"], "ca", ["catch"]),
         (["train", "catch"], "rain", ["rainbow"]),
         (["train", "catch", "vtrace"], "", []),

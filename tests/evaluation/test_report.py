@@ -70,6 +70,7 @@ def test_without_a_terminal_lines_say_how_many_episodes_have_ended(monkeypatch, 
     monkeypatch.setattr(report, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(report, "play", play)
     anything = dict.fromkeys(("suite", "environment_config", "policy", "evaluation_env_id"))
-    report.play_episodes(EvaluateConfig.of(episodes=len(secs)), types.SimpleNamespace(**anything))
+    subject = types.SimpleNamespace(**anything, num_players=1)
+    report.play_episodes(EvaluateConfig.of(episodes=len(secs)), subject)
     said = capsys.readouterr().err.splitlines()
     assert said == [f"seed_rl: {count} of {len(secs)} episodes, mean return 1.00." for count in lines]
