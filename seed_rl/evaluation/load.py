@@ -3,9 +3,9 @@
 import contextlib
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
@@ -20,10 +20,11 @@ from seed_rl.runs.layout import CHECKPOINT_INDEX, RunDirectory
 from seed_rl.runs.record import RunRecord
 from seed_rl.runs.trust import check_imports
 from seed_rl.seeds import LARGEST_SEED, derived_seed
-from seed_rl.types import flatten_spec
+from seed_rl.types import EnvironmentSpec, flatten_spec
 
 if TYPE_CHECKING:
     from seed_rl.algorithms.policy import Policy
+    from seed_rl.training.checkpoint import Progress
 
 # A value of --checkpoint: each that was kept. The number of episodes, unless something else limits them.
 KEPT, _EPISODES = "kept", 200
@@ -202,17 +203,24 @@ def load_subject(
             import keras
 
             from seed_rl.devices.placement import share_gpus
-            from seed_rl.training.checkpoint import restore_algorithm
 
         share_gpus()
         prefix = _find_checkpoint(run, config.checkpoint)
         probed = found(*probe.answers())
         probe.warn()
     keras.utils.set_random_seed(derived_seed(seed))
-    num_envs = int(run.learner_settings["num_envs"])
-    algorithm = algorithms.make(run.agent, run.agent_config(), probed.spec, num_envs)
+    policy, progress = _restored(run, probed.spec, prefix)
+    trained = int(progress.env_frames.numpy()), float(progress.seconds.numpy())
+    return Subject(run, suite, environment_config, probed, policy, prefix, *trained)
+
+
+def _restored(run: RunRecord, spec: EnvironmentSpec, prefix: str) -> "tuple[Policy, Progress]":
+    """A run's policy with the weights of a checkpoint, and its progress there; raises ValueError."""
+    from seed_rl.training.checkpoint import restore_algorithm
+
+    algorithm = algorithms.make(run.agent, run.agent_config(), spec, int(run.learner_settings["num_envs"]))
     try:
-        progress = restore_algorithm(algorithm, prefix)
+        return algorithm.policy, restore_algorithm(algorithm, prefix)
     except ValueError as error:
         if not (differing := _recorded_differences(run, prefix)):
             raise
@@ -220,8 +228,15 @@ def load_subject(
             f"The checkpoint {prefix} does not match the configuration of {run.logdir} "
             f"({'; '.join(differing)}); use the --logdir that it was trained in."
         ) from error
-    trained = int(progress.env_frames.numpy()), float(progress.seconds.numpy())
-    return Subject(run, suite, environment_config, probed, algorithm.policy, prefix, *trained)
+
+
+def _named(name: str) -> tuple[str, str]:
+    """The run directory and the checkpoint of a name, which is a run's directory or a checkpoint's prefix."""
+    prefix = name.removesuffix(CHECKPOINT_INDEX)
+    if not os.path.exists(f"{prefix}{CHECKPOINT_INDEX}"):
+        return name, "last"
+    above = list(Path(os.path.abspath(prefix)).parents)[:4]
+    return str(next((path for path in above if RunDirectory(path).record.exists()), above[0])), prefix
 
 
 def load_named(name: str, trust_code: bool, config: PlayConfig) -> Subject:
@@ -229,12 +244,24 @@ def load_named(name: str, trust_code: bool, config: PlayConfig) -> Subject:
 
     Raises what `load_subject` raises.
     """
-    prefix, logdir, checkpoint = name.removesuffix(CHECKPOINT_INDEX), name, "last"
-    if os.path.exists(f"{prefix}{CHECKPOINT_INDEX}"):
-        above = list(Path(os.path.abspath(prefix)).parents)[:4]
-        logdir = str(next((path for path in above if RunDirectory(path).record.exists()), above[0]))
-        checkpoint = prefix
-    return load_subject(SubjectConfig(logdir, checkpoint, trust_code), config.seed, config.failures)
+    return load_subject(SubjectConfig(*_named(name), trust_code), config.seed, config.failures)
+
+
+def load_rival(name: str, identity: Mapping[str, Any], spec: EnvironmentSpec) -> "Policy":
+    """The policy of a run or checkpoint of the same game, for a learner of players with this spec.
+
+    Raises:
+      ValueError: there is no such run or checkpoint, or it is of another game; one sentence.
+    """
+    logdir, checkpoint = _named(name)
+    run = record.read(logdir)
+    check_imports(run.logdir, run.identity, run.agent_settings, trust_code=False)
+    if run.identity["environment"] != identity["environment"]:
+        raise ValueError(
+            f"--opponents={name} is a run of another game, or with other settings of it "
+            f"({'; '.join(record.differences(run.identity, dict(identity)))}); name one of the same."
+        )
+    return _restored(run, spec, _find_checkpoint(run, checkpoint))[0]
 
 
 def load_opponent(config: EvaluateConfig, subject: Subject) -> Subject | None:

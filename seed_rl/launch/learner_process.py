@@ -11,6 +11,7 @@ from typing import Any
 from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.algorithms import AlgorithmError
 from seed_rl.algorithms import registry as algorithms
+from seed_rl.evaluation.load import load_rival
 from seed_rl.experience.base import MisfitError
 from seed_rl.flags.command_line import asks_help, scan
 from seed_rl.flags.errors import UsageError, out_of_memory, require_package, usage_errors
@@ -25,7 +26,7 @@ from seed_rl.launch.child import raise_descriptor_limit
 from seed_rl.launch.plan import LocalConfig, check_inference
 from seed_rl.launch.probe import Probe, found
 from seed_rl.launch.watch import Gateways, gateway_commands
-from seed_rl.learner.learner_config import LearnerConfig
+from seed_rl.learner.learner_config import PAST, SELF, LearnerConfig
 from seed_rl.loading import fast_tensorflow_import, quiet_start
 from seed_rl.messages import COMPLETE, complain, report_to_launcher, warn
 from seed_rl.metrics.curves import periods_so_far
@@ -133,8 +134,11 @@ def _train(
     make = functools.partial(algorithms.make, agent, agent_config, environment.spec, config.num_envs)
     recorded = {"learner": config.to_dict(), "agent": agent_config.to_dict()}
     everything = {**recorded, "agent_name": agent, "environment": identity["environment"]}
+    rival = None
+    if config.opponents not in (SELF, PAST):
+        rival = functools.partial(load_rival, config.opponents, identity, environment.spec)
     with quiet_start(), usage_errors():
-        learner = make_learner(config, environment, make, everything, security, team, display)
+        learner = make_learner(config, environment, make, everything, security, team, display, rival)
     if stop.is_set() and not team.hosts:
         raise _StoppedEarly
     if team.is_first:
