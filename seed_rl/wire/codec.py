@@ -90,8 +90,11 @@ class StepCodec:
     def are_valid(self, records: np.ndarray) -> bool:
         """Whether `check` would accept N records (of dtype `record`); fast for many of them."""
         ends = records.view(self._ends)["ends"]
+        possible = (ends <= 1) | (ends == 256)
+        if self._may_idle:
+            possible |= ends == _IDLE
         return bool(
-            ((ends <= 1) | (ends == 256) | (self._may_idle & (ends == _IDLE))).all()
+            possible.all()
             and np.isfinite(records["reward"]).all()
             and all(np.isfinite(records[field]).all() for field in self._float_fields)
         )
