@@ -26,8 +26,8 @@ from seed_rl.commands.train import train as _train
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import PICKLE
 from seed_rl.environments.function_file import contents
+from seed_rl.environments.games import HasPlayersError
 from seed_rl.environments.making import Probed
-from seed_rl.environments.suites.classic import GymConfig
 from seed_rl.evaluation.load import EvaluateConfig, SubjectConfig, TournamentConfig, load_subject
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.definitions import OptionsT, flag_text
@@ -130,9 +130,9 @@ def train(
 
     Args:
       environment: a name, such as "atari" or "gym", or a function that makes a Gymnasium environment, or a
-        vector environment of as many as its parameter `num_envs` says. The function may be a lambda or come
-        from a notebook: cloudpickle takes it to the actors, in a file of the run directory that only this
-        user can read.
+        vector environment of as many as its parameter `num_envs` says, or an environment of PettingZoo. The
+        function may be a lambda or come from a notebook: cloudpickle takes it to the actors, in a file of
+        the run directory that only this user can read.
       agent: a name, such as "ppo".
       overwrite: whether to start over where there is a run. Its directory is renamed: NAME.1, NAME.2, ...
       **flags: the command's flags, such as `seed=1` or `total_environment_frames=100_000`. Lists stand for
@@ -152,13 +152,13 @@ def train(
     _check_call(environment, agent, flags)
     words, function, probed = _words(flags), None, None
     if not isinstance(environment, str):
-        content, fingerprint, probed = _pickled(environment, words)
+        content, fingerprint, suite, probed = _pickled(environment, words)
         own = default_logdir(probed.name, agent, fingerprint[:6], seed=flags.get("seed"))
         directory = Path(flags.get("logdir") or own).absolute()
         function = RunDirectory(directory).environment_function(fingerprint), content
         words += [f"--logdir={directory}", f"--game={PICKLE}:{function[0]}"]
         words += ["--vectorization=native"] if probed.is_vector else []
-        environment = "gym"
+        environment = suite
     code, logdir, refusal = _train(["seed_rl train", environment, agent, *words], function, probed, overwrite)
     if code in STOP_CODES:
         raise KeyboardInterrupt
@@ -344,16 +344,24 @@ def _words(flags: dict[str, Any]) -> list[str]:
 
 def _pickled(
     function: Callable[..., gymnasium.Env | VectorEnv], flags: Sequence[str]
-) -> tuple[bytes, str, Probed]:
-    """The contents of a function's file, its fingerprint, and facts about what it makes with these flags.
+) -> tuple[bytes, str, str, Probed]:
+    """The contents of a function's file, its fingerprint, the suite for what it makes, and facts about that.
 
     Raises:
-      UsageError: it makes no Gymnasium environment, or cannot be pickled.
+      UsageError: it makes no environment of Gymnasium or PettingZoo, or cannot be pickled.
     """
     with tempfile.NamedTemporaryFile() as file, usage_errors():
         content, fingerprint = contents(function)
         file.write(content)
         file.flush()
-        words = ["gym", *expand_flagfiles(flags), f"--game={PICKLE}:{file.name}"]
-        config, _ = parse_options(words, "", GymConfig, pass_through=True)
-        return content, fingerprint, found(*probe([("gym", config.to_dict())]))
+        words = [*expand_flagfiles(flags), f"--game={PICKLE}:{file.name}"]
+        try:
+            return content, fingerprint, "gym", _probed("gym", words)
+        except HasPlayersError:
+            return content, fingerprint, "pettingzoo", _probed("pettingzoo", words)
+
+
+def _probed(suite: str, words: Sequence[str]) -> Probed:
+    config_class = environments.suite(suite).config_class
+    config, _ = parse_options([suite, *words], "", config_class, pass_through=True)
+    return found(*probe([(suite, config.to_dict())]))

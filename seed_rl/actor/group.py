@@ -100,7 +100,7 @@ _RAW_REWARD, _IS_SHOWN = Info.RAW_REWARD, Info.TERMINAL_IS_SHOWN
 
 
 class EpisodeStatistics:
-    """Adds up rewards of E environments until their episodes end.
+    """Adds up rewards of E environments until their episodes end; those of players come with their infos.
 
     Honours the entries of `info` that `environments.base.Info` lists, and takes the environment's own metrics
     (`metrics.episodes`) from that of an episode's last step. An episode that terminates
@@ -108,7 +108,8 @@ class EpisodeStatistics:
     Create a new instance after `BatchedEnvironment.reset`.
     """
 
-    def __init__(self, num_envs: int):
+    def __init__(self, num_envs: int, num_players: int = 1):
+        self._has_players = num_players > 1
         self._returns, self._agent_steps = np.zeros(num_envs), np.zeros(num_envs, np.int64)
         self._shows_last, self._has_shown = np.zeros(num_envs, bool), False
 
@@ -118,6 +119,9 @@ class EpisodeStatistics:
         Returns:
           The episodes that ended at this step, in environment order.
         """
+        if self._has_players:
+            key = Info.PLAYER_EPISODE
+            return [_episode(i, info[key], info) for i, info in enumerate(infos) if key in info]
         rewards: Any = env.reward
         goes_on = not (self._has_shown or any(infos) or np.count_nonzero(env.done))
         if goes_on and not np.count_nonzero(env.truncated):
@@ -139,14 +143,14 @@ class EpisodeStatistics:
         """The episode of an environment whose last step was just added; None if it goes on, or is void."""
         if not ends_episode(True, info):
             return None
-        episode = pb.Episode(
-            env=index, episode_return=self._returns[index], agent_steps=self._agent_steps[index]
-        )
+        episode = _episode(index, (self._returns[index], self._agent_steps[index]), info)
         self._returns[index], self._agent_steps[index] = 0.0, 0
-        if info.get(Info.EPISODE_IS_VOID, False):
-            return None
-        episode.figures.update(of_info(info))
-        return episode
+        return None if info.get(Info.EPISODE_IS_VOID, False) else episode
+
+
+def _episode(index: int, totals: tuple[float, int], info: Mapping[Any, Any]) -> pb.Episode:
+    """An episode with this return and so many agent steps."""
+    return pb.Episode(env=index, episode_return=totals[0], agent_steps=totals[1], figures=of_info(info))
 
 
 class Group:
@@ -160,7 +164,8 @@ class Group:
     def __init__(self, environment: BatchedEnvironment, seeds: list[int], random_start_steps: int = 0):
         """Takes ownership of the environments, and resets them by `BatchedEnvironment.reset`."""
         self.environment, self.applied, self._has_finished = environment, 0, False
-        self._statistics, self._reported = EpisodeStatistics(environment.num_envs), 0
+        self._statistics = EpisodeStatistics(environment.num_envs, environment.spec.num_players)
+        self._reported = 0
         self._steps = StepCodec(environment.spec)
         self._records = np.zeros(environment.num_envs * self._steps.record_bytes, np.uint8)
         environment.write_to(self._steps.decode(self._records))

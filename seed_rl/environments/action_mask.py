@@ -13,33 +13,30 @@ from seed_rl.environments.reading import checked_step, reset_outcome
 from seed_rl.types import ACTION_MASK
 
 
-class _Masked(gymnasium.Wrapper):
-    """Observations are dicts whose `action_mask` is bool `[A]`, from the environment's own or from `info`.
+class MaskedObservations:
+    """Observations with a mask: dicts whose `action_mask` is bool `[A]`, from an environment's own or `info`.
 
-    An observation that is no dict becomes its entry `observation`.
+    An observation that is no dict becomes the entry `observation`.
+
+    Attributes:
+      space: the space of these observations.
     """
 
-    def __init__(self, env: gymnasium.Env, num_values: np.ndarray):
+    def __init__(self, space: spaces.Space, num_values: np.ndarray):
         """`num_values` `[k]` says how many values each of the k discrete actions takes; A is their sum."""
-        super().__init__(env)
         self._starts, self._size = np.cumsum(num_values) - num_values, int(num_values.sum())
-        space = env.observation_space
         self._is_dict = isinstance(space, spaces.Dict)
         inner = dict(space.spaces) if isinstance(space, spaces.Dict) else {"observation": space}
         self._is_observed = ACTION_MASK in inner
         inner[ACTION_MASK] = spaces.Box(0, 1, (self._size,), np.bool_)
-        self.observation_space = spaces.Dict(inner)
+        self.space = spaces.Dict(inner)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict]:
-        observation, info = reset_outcome(self.env.reset(seed=seed, options=options))
-        return self._with_mask(observation, info, is_last=False), info
+    def __call__(self, observation: Any, info: dict, is_last: bool) -> dict[str, Any]:
+        """The observation with its mask; after an episode's last step, all are true if there is none.
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict]:
-        observation, reward, terminated, truncated, info = checked_step(self.env.step(action))
-        observation = self._with_mask(observation, info, is_last=terminated or truncated)
-        return observation, reward, terminated, truncated, info
-
-    def _with_mask(self, observation: Any, info: dict, is_last: bool) -> dict[str, Any]:
+        Raises:
+          Fault: the mask is missing, has another form, or allows no action.
+        """
         found = dict(observation) if self._is_dict else {"observation": observation}
         return {**found, ACTION_MASK: self._checked((found if self._is_observed else info), is_last)}
 
@@ -70,30 +67,62 @@ class _Masked(gymnasium.Wrapper):
         return allowed
 
 
+class _Masked(gymnasium.Wrapper):
+    """An environment whose observations have their masks."""
+
+    def __init__(self, env: gymnasium.Env, with_mask: MaskedObservations):
+        super().__init__(env)
+        self._with_mask, self.observation_space = with_mask, with_mask.space
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict]:
+        observation, info = reset_outcome(self.env.reset(seed=seed, options=options))
+        return self._with_mask(observation, info, is_last=False), info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict]:
+        observation, reward, terminated, truncated, info = checked_step(self.env.step(action))
+        observation = self._with_mask(observation, info, is_last=terminated or truncated)
+        return observation, reward, terminated, truncated, info
+
+
+def masked_observations(space: Any, action_space: Any, info: Any) -> MaskedObservations | None:
+    """Observations of these spaces with their masks; None if there are none.
+
+    There are masks if the observation space is a Dict with the key `action_mask`, or if `info`, that of a
+    reset, has this key. A mask has a 0 or 1 for each action; those of MultiDiscrete actions follow one
+    another.
+
+    Raises:
+      ValueError: there are masks, but the actions are not discrete.
+    """
+    is_observed = isinstance(space, spaces.Dict) and ACTION_MASK in space.spaces
+    if not is_observed and not (isinstance(info, dict) and ACTION_MASK in info):
+        return None
+    numbers = whole_numbers(action_space)
+    if numbers is None:
+        raise ValueError(
+            f"The environment has an {ACTION_MASK}, but its actions are {shown(action_space)}; only "
+            "discrete actions can be masked. If it is no mask, give it another name."
+        )
+    return MaskedObservations(space, np.reshape(numbers[1], -1))
+
+
 def masked(env: gymnasium.Env, info: Any, config: EnvironmentConfig) -> gymnasium.Env:
     """The environment with its masks in the observations; the environment itself if it has none.
 
-    It has masks if its observation space is a Dict with the key `action_mask`, or if `info`, that of a reset,
-    has this key. A mask has a 0 or 1 for each action; those of MultiDiscrete actions follow one another.
+    `info` is that of a reset; `masked_observations` says which environments have masks.
 
     Raises:
       ValueError: it has masks, but its actions are not discrete, or settings repeat actions or draw them at
         random.
     """
     space = getattr(env, "observation_space", None)
-    is_observed = isinstance(space, spaces.Dict) and ACTION_MASK in space.spaces
-    if not is_observed and not (isinstance(info, dict) and ACTION_MASK in info):
+    with_mask = masked_observations(space, getattr(env, "action_space", None), info)
+    if with_mask is None:
         return env
-    numbers = whole_numbers(env.action_space)
-    if numbers is None:
-        raise ValueError(
-            f"The environment has an {ACTION_MASK}, but its actions are {shown(env.action_space)}; only "
-            "discrete actions can be masked. If it is no mask, give it another name."
-        )
     for name, allowed in (("num_action_repeats", 1), ("random_start_steps", 0)):
         if getattr(config, name) != allowed:
             raise ValueError(
                 f"--{name}={getattr(config, name)} could take actions that the environment's {ACTION_MASK} "
                 f"forbids; use --{name}={allowed}."
             )
-    return _Masked(env, np.reshape(numbers[1], -1))
+    return _Masked(env, with_mask)

@@ -83,6 +83,11 @@ class EnvironmentConfig(Options):
         """Whether the suite's `make_vector` makes the environments of a group, and not its `make`."""
         return False
 
+    @property
+    def has_players(self) -> bool:
+        """Whether the suite's `make_game` makes the environments of a group, and not its `make`."""
+        return False
+
 
 @dataclasses.dataclass(frozen=True)
 class Suite:
@@ -97,11 +102,14 @@ class Suite:
         that installs a missing package.
       make_vector: makes a `gymnasium.vector.VectorEnv` with an environment for each seed, from (config,
         seeds), and raises what `make` raises. It is called if `config.is_vector`.
+      make_game: makes a game of several players (`games.as_game`) from (config, seed), and raises what `make`
+        raises. It is called if `config.has_players`.
     """
 
     config_class: type[EnvironmentConfig]
     make: Callable[..., gymnasium.Env]
     make_vector: Callable[..., VectorEnv] | None = None
+    make_game: Callable[..., Any] | None = None
 
 
 def repeat_actions(env: gymnasium.Env, config: EnvironmentConfig) -> gymnasium.Env:

@@ -2,8 +2,8 @@
 
 import abc
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from seed_rl.environments.specs import environment_spec, single_space
 from seed_rl.types import EnvironmentSpec, EnvOutput, flatten_like, flatten_spec, pack_like
 
 _log = logging.getLogger(__name__)
+
+_Arrays = TypeVar("_Arrays")
 
 
 class BatchedEnvironment(abc.ABC):
@@ -61,19 +63,21 @@ class BatchedEnvironment(abc.ABC):
         self.num_envs, self._config = len(seeds), config
         self._deadline = Deadline(tolerance.env_step_timeout_secs)
         shared: Any = tolerance, self._deadline, set()
-        makers = self._makers(suite, seeds, first_env)
-        self._watched = [Watched(name, make, *shared) for name, make in makers.items()]
+        self._watched: list[Watched] = []
         try:
-            envs = [watched.make() for watched in self._watched]
-            self.spec = spec = environment_spec(envs[0], config)
+            for name, make in self._makers(suite, seeds, first_env):
+                self._watched.append(Watched(name, make, *shared))
+                self._watched[-1].make()
+            env = self._watched[0].env
+            self.spec = spec = self._spec_of(env)
             for watched in self._watched:
                 self._check_spaces(watched)
         except BaseException:
             for watched in self._watched:
                 watched.close()
             raise
-        self._readers = observation_leaves(single_space(envs[0], "observation_space"))
-        self._decode = action_decoder(single_space(envs[0], "action_space"))
+        self._readers = observation_leaves(single_space(env, "observation_space"))
+        self._decode = action_decoder(single_space(env, "action_space"))
         self._action_shape = (self.num_envs, *spec.action.shape)
         self._action_kinds = "iu" if spec.action.is_discrete else "f"
         self._agent_steps = 0
@@ -149,23 +153,24 @@ class BatchedEnvironment(abc.ABC):
         """Number of failures of environments so far."""
         return sum(watched.failures for watched in self._watched)
 
+    def _spec_of(self, env: Any) -> EnvironmentSpec:
+        return environment_spec(env, self._config)
+
     def _check_spaces(self, watched: Watched) -> None:
         """Raises ValueError unless an environment of the batch, or all of a vector, have the batch's spec."""
-        if (spec := environment_spec(watched.env, self._config)) != self.spec:
+        if (spec := self._spec_of(watched.env)) != self.spec:
             raise ValueError(
                 f"{watched.name} has {spec}, but the batch has {self.spec}; environments that step together "
                 "must have equal spaces."
             )
 
-    def _start(
-        self, watched: Watched, seed: Any, read: Callable[[Any], list[np.ndarray]]
-    ) -> list[np.ndarray]:
+    def _start(self, watched: Watched, seed: Any, read: Callable[[Any], _Arrays]) -> _Arrays:
         """Resets an environment, which is replaced first if it has failed or its reset fails.
 
         The seed is that of the reset; a replacement has its own.
 
         Returns:
-          The arrays that `read` makes of the first observation.
+          What `read` makes of the first observation.
         """
         while True:
             method = "make"
@@ -185,8 +190,11 @@ class BatchedEnvironment(abc.ABC):
     @abc.abstractmethod
     def _makers(
         self, suite: Suite, seeds: Sequence[int], first_env: int
-    ) -> Mapping[str, Callable[[int], Any]]:
-        """Functions that make the environments after so many failures, by the names in messages."""
+    ) -> Iterable[tuple[str, Callable[[int], Any]]]:
+        """Names for messages, with functions that make the environments after so many failures.
+
+        Each environment is made before the next name is asked for.
+        """
 
     @abc.abstractmethod
     def _prepare(self) -> None:

@@ -16,6 +16,8 @@ from seed_rl.environments.failures import (
     FailureConfig,
     Watched,
 )
+from seed_rl.environments.games import Game
+from seed_rl.environments.players import PlayersEnvironment, game_spec, make_game
 from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.specs import Spaces, environment_spec, single_space
 from seed_rl.environments.vector import OneOf, VectorEnvironment, make_vector
@@ -30,8 +32,12 @@ def make_batch(
     tolerance: FailureConfig = NO_FAILURES,
     first_env: int = 0,
 ) -> BatchedEnvironment:
-    """One environment per seed, single ones or a vector, as the settings say; raises what these raise."""
-    batch = VectorEnvironment if config.is_vector else SingleEnvironments
+    """One environment per seed, single ones, a vector or players, as the settings say.
+
+    It raises what these raise.
+    """
+    single: type[BatchedEnvironment] = VectorEnvironment if config.is_vector else SingleEnvironments
+    batch = PlayersEnvironment if config.has_players else single
     return batch(suite, config, seeds, tolerance, first_env)
 
 
@@ -40,7 +46,7 @@ class Probed(NamedTuple):
 
     Attributes:
       spec: of each environment.
-      name: Gymnasium's id, or the name of the class of an environment that has none.
+      name: Gymnasium's id or PettingZoo's name, or that of the class of an environment that has none.
       is_vector: whether a vector environment was made.
       pickled_spaces: of each environment; empty if they cannot be pickled.
     """
@@ -82,6 +88,8 @@ def examine(suite: Suite, config: EnvironmentConfig, seed: int, tolerance: Failu
 
     def make(failures: int) -> object:
         own = derived_seed(seed, 0, failures)
+        if config.has_players:
+            return make_game(suite, config, own)
         if config.is_vector:
             return make_vector(suite, config, [own], any_size=True)
         return suite.make(config, own)
@@ -89,6 +97,8 @@ def examine(suite: Suite, config: EnvironmentConfig, seed: int, tolerance: Failu
     watched = Watched("Environment 0", make, tolerance, Deadline(tolerance.env_step_timeout_secs))
     try:
         env = watched.make()
+        if isinstance(env, Game):
+            return Probed(game_spec(env, config), env.name, False, _pickled_spaces(env.spaces))
         inner = env.vector if isinstance(env, OneOf) else env
         name = inner.spec.id if inner.spec else type(inner.unwrapped).__name__
         spec = environment_spec(env, config)
@@ -99,7 +109,7 @@ def examine(suite: Suite, config: EnvironmentConfig, seed: int, tolerance: Failu
         watched.close()
 
 
-def _pickled_spaces(env: gymnasium.Env | VectorEnv) -> bytes:
+def _pickled_spaces(env: gymnasium.Env | VectorEnv | Spaces) -> bytes:
     import cloudpickle  # No actor needs it.
 
     try:

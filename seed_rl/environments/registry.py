@@ -16,6 +16,7 @@ _SUITES = {
     "football": "seed_rl.environments.suites.football:SUITE",
     "gym": "seed_rl.environments.suites.classic:SUITE",
     "minatar": "seed_rl.environments.suites.minatar:SUITE",
+    "pettingzoo": "seed_rl.environments.suites.pettingzoo:SUITE",
     "recall": "seed_rl.environments.suites.recall:SUITE",
 }
 

@@ -1,7 +1,7 @@
 """Single environments, stepped one after the other: turns their episode ends into `done` and `truncated`."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
@@ -27,11 +27,11 @@ class SingleEnvironments(BatchedEnvironment):
 
     def _makers(
         self, suite: Suite, seeds: Sequence[int], first_env: int
-    ) -> Mapping[str, Callable[[int], gymnasium.Env]]:
-        return {
-            f"Environment {env_id}": functools.partial(_make, suite, self._config, seed)
+    ) -> list[tuple[str, Callable[[int], gymnasium.Env]]]:
+        return [
+            (f"Environment {env_id}", functools.partial(_make, suite, self._config, seed))
             for env_id, seed in enumerate(seeds, first_env)
-        }
+        ]
 
     def _prepare(self) -> None:
         self._has_rows, array = self._readers[0].is_bare, self._readers[0].array

@@ -1,7 +1,7 @@
 """Vector environments: one object that steps N environments, as `gymnasium.vector.VectorEnv` defines it."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
@@ -49,9 +49,9 @@ class VectorEnvironment(BatchedEnvironment):
 
     def _makers(
         self, suite: Suite, seeds: Sequence[int], first_env: int
-    ) -> Mapping[str, Callable[[int], VectorEnv]]:
+    ) -> list[tuple[str, Callable[[int], VectorEnv]]]:
         name = f"Environments {first_env} to {first_env + len(seeds) - 1}"
-        return {name: functools.partial(make_vector, suite, self._config, seeds)}
+        return [(name, functools.partial(make_vector, suite, self._config, seeds))]
 
     def _prepare(self) -> None:
         (self._vector,) = self._watched

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from seed_rl.environments import registry as environments
 from seed_rl.environments.failures import FailureConfig, own_traceback
+from seed_rl.environments.games import HasPlayersError
 from seed_rl.environments.making import Probed, ProbeError, examine
 from seed_rl.launch.child import ACTOR_ENV, Child
 from seed_rl.messages import report_to_launcher, warn
@@ -100,8 +101,9 @@ def found(answer: Any) -> Any:
 
     Raises:
       ProbeError: there are none.
+      HasPlayersError: the environment has several players, and its suite is for one.
     """
-    if isinstance(answer, ProbeError):
+    if isinstance(answer, ProbeError | HasPlayersError):
         raise answer
     return answer
 
@@ -132,6 +134,8 @@ def _answered(
         try:
             suite = environments.suite(name)
             yield examine(suite, suite.config_class.of(**settings), _SEED, tolerance)
+        except HasPlayersError as error:
+            yield error
         except (ValueError, ImportError) as error:
             answer = ProbeError(str(error))
             if error.__cause__ and (shown := own_traceback(error.__cause__)):

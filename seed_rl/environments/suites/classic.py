@@ -23,6 +23,7 @@ from seed_rl.environments import function_file
 from seed_rl.environments.action_mask import masked
 from seed_rl.environments.base import PICKLE, Info, KwargsConfig, Suite, hint, nearest, repeat_actions
 from seed_rl.environments.failures import foreign
+from seed_rl.environments.games import HasPlayersError, has_players
 from seed_rl.environments.specs import without_statistics
 from seed_rl.environments.suites import old_gym
 from seed_rl.environments.vector import OneOf
@@ -264,6 +265,10 @@ def _unpickled(config: GymConfig, kwargs: dict[str, Any], offered: dict[str, Any
         raise ValueError(f"--game={config.game} cannot be read ({error.strerror}).") from error
     takes = inspect.signature(function).parameters.keys()
     env = foreign(function, **kwargs, **{name: value for name, value in offered.items() if name in takes})
+    if has_players(env):
+        raise HasPlayersError(
+            f"--game={config.game} makes an environment of PettingZoo; use --environment=pettingzoo."
+        )
     if not isinstance(env, gymnasium.Env | VectorEnv):
         raise ValueError(
             f"The function must return a gymnasium.Env, and returned {type(env).__name__}; wrap what it "
