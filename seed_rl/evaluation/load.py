@@ -5,7 +5,7 @@ import dataclasses
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
@@ -20,7 +20,6 @@ from seed_rl.runs.layout import CHECKPOINT_INDEX, RunDirectory
 from seed_rl.runs.record import RunRecord
 from seed_rl.runs.trust import check_imports
 from seed_rl.seeds import LARGEST_SEED, derived_seed
-from seed_rl.types import flatten_spec
 
 if TYPE_CHECKING:
     from seed_rl.algorithms.policy import Policy
@@ -174,6 +173,12 @@ class Subject(NamedTuple):
         return f"{self.run.logdir.absolute().name}_{Path(self.checkpoint).name}"
 
     @property
+    def described(self) -> dict[str, Any]:
+        """What plays, for the results of games."""
+        about = {"run": str(self.run.logdir), "checkpoint": self.checkpoint, "env_frames": self.env_frames}
+        return about | {"agent": self.run.agent}
+
+    @property
     def num_players(self) -> int:
         """P, the players of a game."""
         return self.probed.spec.num_players
@@ -289,15 +294,9 @@ def _check_same_game(subjects: Sequence[Subject]) -> None:
             )
         if one.probed.spec != first.probed.spec:
             raise ValueError(
-                f"{here} has {_shown(one)}, but {there} has {_shown(first)}; name runs with equal spaces and "
-                "as many players."
+                f"{here} has {one.probed.spec}, but {there} has {first.probed.spec}; name runs with equal "
+                "spaces."
             )
-
-
-def _shown(subject: Subject) -> str:
-    spec = subject.probed.spec
-    leaves = [f"{name or 'observation'} {leaf}" for name, leaf in flatten_spec(spec.observation)]
-    return f"{', '.join(leaves)}, action {spec.action}, {spec.num_players} players"
 
 
 def _find_checkpoint(run: RunRecord, checkpoint: str) -> str:
