@@ -124,14 +124,15 @@ class PlayersEnvironment(BatchedEnvironment):
             self._show_again(slots)
             self._must_reset[game] = True
             return [{Info.EPISODE_IS_VOID: True} for _ in players]
-        self._must_reset[game] = self._write(game, outcome, arrays)
+        shows_last = self._write(game, outcome, arrays)
         if outcome.to_move:
             return [{} for _ in players]
         watched.ended()
         infos = [
             {**player.info, Info.PLAYER_EPISODE: (player.total, player.agent_steps)} for player in players
         ]
-        if not self._must_reset[game]:
+        self._must_reset[game] = shows_last
+        if not shows_last:
             self._begin(game)
         return infos
 
@@ -155,7 +156,7 @@ class PlayersEnvironment(BatchedEnvironment):
             player, info = self._players[start + index], frame.infos[index]
             player.pending += reward
             player.total += raw_reward(reward, info)
-            if index in frame.truncated or index in frame.terminated:
+            if not player.is_out and (index in frame.truncated or index in frame.terminated):
                 player.is_out, player.is_cut = True, index in frame.truncated
                 player.info = owned(info, INFO_DEPTH)
         for row, index in enumerate((*frame.to_move, *frame.truncated)):
