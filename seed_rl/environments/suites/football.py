@@ -117,10 +117,7 @@ class Football(gymnasium.Env):
         self.render_mode = "rgb_array"
         width, height = (int(size) for size in config.map_size.split("x"))
         engine = _engine()
-        from gfootball import scenarios
-
-        names = [module.name for module in pkgutil.iter_modules(scenarios.__path__) if not module.ispkg]
-        _check_scenario(config.game, names, "gfootball")
+        _check_scenario(config.game, _scenarios(), "gfootball")
         self._env = engine.create_environment(
             config.game,
             representation="extracted",
@@ -255,6 +252,13 @@ def _engine() -> ModuleType:
         ) from error
     logging.getLogger("absl").setLevel(logging.WARNING)
     return gfootball.env
+
+
+def _scenarios() -> list[str]:
+    """The names of gfootball's scenarios."""
+    from gfootball import scenarios
+
+    return [module.name for module in pkgutil.iter_modules(scenarios.__path__) if not module.ispkg]
 
 
 def _check_scenario(game: str, names: Sequence[str], engine: str) -> None:
