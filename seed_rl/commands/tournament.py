@@ -1,4 +1,4 @@
-r"""Plays runs of a game for several players against each other, every pair, and prints their scores.
+r"""Plays runs of a game of several players against each other, every pair, and prints their scores.
 
 Examples:
   seed_rl tournament runs/ppo runs/vtrace runs/r2d2 --episodes=100

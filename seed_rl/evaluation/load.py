@@ -51,7 +51,7 @@ class PlayConfig(Options):
 
     episodes: int | None = option(
         None,
-        "Number of episodes to play, or of games for several players (in a tournament: of each pair); by "
+        "Number of episodes to play, or of games of several players (in a tournament: of each pair); by "
         "default 200, or with --max_agent_steps as many as end within them.",
         at_least=1,
     )
@@ -87,7 +87,7 @@ class PlayConfig(Options):
 
 @dataclasses.dataclass(frozen=True)
 class EvaluateConfig(PlayConfig, SubjectConfig):
-    """Checkpoint to evaluate, its opponent in games for several players, and files for the results."""
+    """Checkpoint to evaluate, its opponent in games of several players, and files for the results."""
 
     checkpoint: str = option(
         "last",
@@ -97,7 +97,7 @@ class EvaluateConfig(PlayConfig, SubjectConfig):
     )
     against: str | None = option(
         None,
-        "Another run of the same game for several players, or a path prefix of a checkpoint: the run plays "
+        "Another run of the same game of several players, or a path prefix of a checkpoint: the run plays "
         "one player, in turn each of them, and this opponent all others. By default the run plays them all.",
         is_path=True,
     )
@@ -174,7 +174,7 @@ class Subject(NamedTuple):
 
     @property
     def described(self) -> dict[str, Any]:
-        """What plays, for the results of games."""
+        """Names and figures of the subject, for the results of games."""
         about = {"run": str(self.run.logdir), "checkpoint": self.checkpoint, "env_frames": self.env_frames}
         return about | {"agent": self.run.agent}
 
@@ -281,7 +281,7 @@ def load_rivals(config: TournamentConfig, names: Sequence[str]) -> list[Subject]
 
 
 def _check_same_game(subjects: Sequence[Subject]) -> None:
-    """Raises ValueError unless all play the same game for several players, with equal spaces."""
+    """Raises ValueError unless all play the same game of several players, with equal spaces."""
     first = subjects[0]
     for one in subjects:
         here, there = one.run.logdir, first.run.logdir

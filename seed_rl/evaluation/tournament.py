@@ -1,4 +1,4 @@
-"""Tournament of trained policies: every pair plays games for several players; scores of pairs and of each."""
+"""Tournament of trained policies: every pair plays games of several players; scores of pairs and of each."""
 
 import itertools
 from collections.abc import Sequence
