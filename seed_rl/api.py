@@ -242,7 +242,7 @@ def evaluate(
     Args:
       run: a run directory, or what `train` returned.
       episodes: how many episodes to play; None: 200, or as many as end within `max_agent_steps`.
-      against: another run of the same game for several players, or a checkpoint's path prefix. The agent
+      against: another run of the same game of several players, or a checkpoint's path prefix. The agent
         plays one player, in turn each of them, and this opponent all others; None: the agent plays them all.
       **flags: the command's flags, such as `checkpoint="best"` or `greedy=True`.
 
@@ -265,7 +265,7 @@ def evaluate(
 def tournament(
     runs: Sequence[str | os.PathLike[str] | Run], episodes: int | None = None, **flags: Any
 ) -> dict[str, Any]:
-    """Plays runs of a game for several players against each other, as `seed_rl tournament` does.
+    """Plays runs of a game of several players against each other, as `seed_rl tournament` does.
 
     Args:
       runs: run directories, what `train` returned, or path prefixes of checkpoints; at least two.
@@ -305,7 +305,7 @@ def _options(
 
 
 def _answer(name: str, command: Sequence[str]) -> dict[str, Any]:
-    """What a process reports that evaluates; raises what `evaluate` raises."""
+    """The report of a process that evaluates; raises what `evaluate` raises."""
     child = Child(name, command)
     try:
         child.start()

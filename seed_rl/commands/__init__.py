@@ -10,7 +10,7 @@ from seed_rl.flags.errors import UsageError
 COMMANDS = {
     "train": "train on this machine: a learner and its actors with one command",
     "evaluate": "evaluate a trained agent: scores, JSON, a video",
-    "tournament": "play runs of a game for several players against each other: scores",
+    "tournament": "play runs of a game of several players against each other: scores",
     "plot": "plot runs: learning curves over seeds, aggregates over games, sorted sweeps",
     "report": "print a table of runs, as Markdown or CSV",
     "export": "write a trained policy as a SavedModel or an ONNX model",

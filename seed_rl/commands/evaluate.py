@@ -8,7 +8,7 @@ Examples:
 
 The agent and the environment are rebuilt from the run directory's record. Episodes follow the paper's
 protocol: Atari games with 1 to 30 no-ops and at most 108,000 frames, R2D2 with an epsilon of 1e-3. In a game
-for several players, the agent plays them all, or with --against one of them in turn.
+of several players, the agent plays them all, or with --against one of them in turn.
 
 Exit codes: 0 when all episodes were played, 2 if a flag is wrong or the environment makes no video, 130 after
 Ctrl-C, 143 after SIGTERM, 1 otherwise. If an environment fails too often, the episodes that ended before are

@@ -1,4 +1,4 @@
-r"""Plays runs of a game for several players against each other, every pair, and prints their scores.
+r"""Plays runs of a game of several players against each other, every pair, and prints their scores.
 
 Examples:
   seed_rl tournament runs/ppo runs/vtrace runs/r2d2 --episodes=100
@@ -6,7 +6,8 @@ Examples:
 
 Name run directories, whose last checkpoints play, or path prefixes of checkpoints. In the games of a pair,
 one policy plays one player, in turn each of them, and the other policy all others. A player wins whose return
-is higher than that of every other. Scores are the share of games won, and half of those drawn.
+is higher than that of every other. Scores are the share of games won, and half of those drawn. With more
+than two players, each pair plays twice as many games: either run is the one that has a single player.
 
 Exit codes: 0 when all games were played, 2 if an argument is wrong, 130 after Ctrl-C, 1 otherwise.
 """
@@ -71,9 +72,6 @@ def _answer(config: TournamentConfig, runs: Sequence[str]) -> dict[str, Any]:
         return {"kind": "failure", "sentence": str(error)}
 
 
-def _answer_of(config: dict[str, Any], runs: Sequence[str]) -> dict[str, Any]:
-    return _answer(TournamentConfig.of(**config), runs)
-
-
 if __name__ == "__main__":
-    report_answer(lambda: _answer_of(*json.loads(sys.argv[1])))
+    given = json.loads(sys.argv[1])
+    report_answer(lambda: _answer(TournamentConfig.of(**given[0]), given[1]))

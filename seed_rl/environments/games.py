@@ -90,9 +90,9 @@ class Game(abc.ABC):
         Raises:
           Fault: no player is to move, or the environment contradicts itself.
         """
-        observations, infos = self._restart(seed)
+        returned, _ = self._restart(seed)
         self._out, self._in = set(), set(self._agents())
-        frame = self._first(observations, infos)
+        frame = self._frame(returned)
         if not frame.to_move:
             raise Fault("left no player in agents, so that nobody is to move")
         return frame, {}
@@ -111,10 +111,11 @@ class Game(abc.ABC):
 
     @abc.abstractmethod
     def _restart(self, seed: int | None) -> tuple[Any, Mapping[Any, Any]]:
-        """Resets the environment; returns observations, if it gives any, and info dicts by name."""
+        """Resets the environment; returns what it gives, in the form of a step, and info dicts by name."""
 
     @abc.abstractmethod
-    def _first(self, observations: Any, infos: Mapping[Any, Any]) -> Frame: ...
+    def _frame(self, returned: Any) -> Frame:
+        """The frame in what the environment's step has returned."""
 
     def _common_space(self, name: str) -> spaces.Space:
         """The players' space of this name, which is the name of a method."""
@@ -181,40 +182,32 @@ class _ParallelGame(Game):
     """A ParallelEnv: all who are in `agents` act at the same time."""
 
     def step(self, actions: Mapping[int, Any]) -> Frame:
-        returned = self.env.step({self.players[index]: action for index, action in actions.items()})
+        return self._frame(self.env.step({self.players[index]: one for index, one in actions.items()}))
+
+    def _restart(self, seed: int | None) -> tuple[Any, Mapping[Any, Any]]:
+        observations, infos = reset_outcome(self.env.reset(seed=seed))
+        nothing = dict.fromkeys(self.env.agents, 0)
+        return (observations, nothing, nothing, nothing, infos), infos
+
+    def _frame(self, returned: Any) -> Frame:
         if not isinstance(returned, tuple | list) or len(returned) != 5:
             raise Fault("returned no five dicts (observations, rewards, terminations, truncations, infos)")
         if wrong := [part for part in returned if not isinstance(part, Mapping)]:
             raise Fault(
                 f"returned {type(wrong[0]).__name__} among its results, which must be dicts by player"
             )
-        return self._frame(*returned)
-
-    def _restart(self, seed: int | None) -> tuple[Any, Mapping[Any, Any]]:
-        return reset_outcome(self.env.reset(seed=seed))
-
-    def _first(self, observations: Any, infos: Mapping[Any, Any]) -> Frame:
-        if not isinstance(observations, Mapping):
-            raise Fault(f"returned observations of type {type(observations).__name__}, not a dict by player")
-        nothing = dict.fromkeys(self._in, 0)
-        return self._frame(observations, nothing, nothing, nothing, infos)
-
-    def _frame(
-        self, observations: Any, rewards: Any, terminations: Any, truncations: Any, infos: Any
-    ) -> Frame:
+        observations, *parts, infos = returned
         frame, agents = Frame(), set(self._agents())
         for player in self.players:
-            if player in self._out or player not in self._in | agents:
-                if player in rewards:  # A team's, for instance.
-                    self._add(frame, player, None, rewards[player], True, False, {})
+            if player in self._out:
+                if player in parts[0]:  # What its team gets, for instance.
+                    self._add(frame, player, None, parts[0][player], True, False, {})
+                continue
+            if player not in self._in | agents:
                 continue
             given = [
                 _of(part, player, name)
-                for part, name in (
-                    (rewards, "reward"),
-                    (terminations, "termination"),
-                    (truncations, "truncation"),
-                )
+                for part, name in zip(parts, ("reward", "termination", "truncation"), strict=True)
             ]
             observation = None if given[1] else _of(observations, player, "observation")
             is_out = self._add(frame, player, observation, *given, infos.get(player, {}))
@@ -228,17 +221,12 @@ class _TurnGame(Game):
 
     def step(self, actions: Mapping[int, Any]) -> Frame:
         (action,) = actions.values()
-        self.env.step(action)
-        return self._frame()
+        return self._frame(self.env.step(action))
 
     def _restart(self, seed: int | None) -> tuple[Any, Mapping[Any, Any]]:
-        self.env.reset(seed=seed)
-        return None, self.env.infos
+        return self.env.reset(seed=seed), self.env.infos
 
-    def _first(self, observations: Any, infos: Mapping[Any, Any]) -> Frame:
-        return self._frame()
-
-    def _frame(self) -> Frame:
+    def _frame(self, returned: Any) -> Frame:
         """Takes players who are out from the game, until another one is to move or nobody is left."""
         frame, env = Frame(), self.env
         while agents := self._agents():

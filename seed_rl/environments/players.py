@@ -17,8 +17,8 @@ from seed_rl.types import EnvironmentSpec
 
 
 @dataclasses.dataclass
-class _Player:
-    """A player in the current episode.
+class _PlayerState:
+    """State of a player in the current episode.
 
     Attributes:
       last_reward: what the player's last episode that terminated has left for the first step of the next one.
@@ -40,10 +40,10 @@ class _Player:
     is_cut: bool = False
     info: dict[Any, Any] = dataclasses.field(default_factory=dict)
 
-    def next(self) -> "_Player":
+    def next(self) -> "_PlayerState":
         """The same player in the next episode. What came without an action in the last one is no reward."""
         has_left = self.agent_steps and not self.is_cut
-        return _Player(self.pending if has_left else self.last_reward)
+        return _PlayerState(self.pending if has_left else self.last_reward)
 
 
 class PlayersEnvironment(BatchedEnvironment):
@@ -77,13 +77,13 @@ class PlayersEnvironment(BatchedEnvironment):
 
     def _prepare(self) -> None:
         self._size = self.spec.num_players
-        self._players = [_Player() for _ in range(self.num_envs)]
+        self._players = [_PlayerState() for _ in range(self.num_envs)]
         self._must_reset = [False] * len(self._watched)  # Games that show last observations.
 
     def _reset(self, seeds: Sequence[int] | None, random_start_steps: int) -> None:
         if random_start_steps:
             raise ValueError("A game of several players has no random starts.")
-        self._players = [_Player() for _ in range(self.num_envs)]
+        self._players = [_PlayerState() for _ in range(self.num_envs)]
         for game in range(len(self._watched)):
             self._begin(game, None if seeds is None else int(seeds[game * self._size]))
 
@@ -124,14 +124,15 @@ class PlayersEnvironment(BatchedEnvironment):
             self._show_again(slots)
             self._must_reset[game] = True
             return [{Info.EPISODE_IS_VOID: True} for _ in players]
-        self._must_reset[game] = self._write(game, outcome, arrays)
+        shows_last = self._write(game, outcome, arrays)
         if outcome.to_move:
             return [{} for _ in players]
         watched.ended()
         infos = [
             {**player.info, Info.PLAYER_EPISODE: (player.total, player.agent_steps)} for player in players
         ]
-        if not self._must_reset[game]:
+        self._must_reset[game] = shows_last
+        if not shows_last:
             self._begin(game)
         return infos
 
@@ -155,7 +156,7 @@ class PlayersEnvironment(BatchedEnvironment):
             player, info = self._players[start + index], frame.infos[index]
             player.pending += reward
             player.total += raw_reward(reward, info)
-            if index in frame.truncated or index in frame.terminated:
+            if not player.is_out and (index in frame.truncated or index in frame.terminated):
                 player.is_out, player.is_cut = True, index in frame.truncated
                 player.info = owned(info, INFO_DEPTH)
         for row, index in enumerate((*frame.to_move, *frame.truncated)):

@@ -20,7 +20,7 @@ from seed_rl.runs.layout import CHECKPOINT_INDEX, RunDirectory
 from seed_rl.runs.record import RunRecord
 from seed_rl.runs.trust import check_imports
 from seed_rl.seeds import LARGEST_SEED, derived_seed
-from seed_rl.types import EnvironmentSpec, flatten_spec
+from seed_rl.types import EnvironmentSpec
 
 if TYPE_CHECKING:
     from seed_rl.algorithms.policy import Policy
@@ -53,7 +53,7 @@ class PlayConfig(Options):
 
     episodes: int | None = option(
         None,
-        "Number of episodes to play, or of games for several players (in a tournament: of each pair); by "
+        "Number of episodes to play, or of games of several players (in a tournament: of each pair); by "
         "default 200, or with --max_agent_steps as many as end within them.",
         at_least=1,
     )
@@ -89,7 +89,7 @@ class PlayConfig(Options):
 
 @dataclasses.dataclass(frozen=True)
 class EvaluateConfig(PlayConfig, SubjectConfig):
-    """Checkpoint to evaluate, its opponent in games for several players, and files for the results."""
+    """Checkpoint to evaluate, its opponent in games of several players, and files for the results."""
 
     checkpoint: str = option(
         "last",
@@ -99,7 +99,7 @@ class EvaluateConfig(PlayConfig, SubjectConfig):
     )
     against: str | None = option(
         None,
-        "Another run of the same game for several players, or a path prefix of a checkpoint: the run plays "
+        "Another run of the same game of several players, or a path prefix of a checkpoint: the run plays "
         "one player, in turn each of them, and this opponent all others. By default the run plays them all.",
         is_path=True,
     )
@@ -173,6 +173,12 @@ class Subject(NamedTuple):
     def name(self) -> str:
         """Name of the run's directory and the checkpoint, as part of a file name."""
         return f"{self.run.logdir.absolute().name}_{Path(self.checkpoint).name}"
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Names and figures of the subject, for the results of games."""
+        about = {"run": str(self.run.logdir), "checkpoint": self.checkpoint, "env_frames": self.env_frames}
+        return about | {"agent": self.run.agent}
 
     @property
     def num_players(self) -> int:
@@ -303,7 +309,7 @@ def load_rivals(config: TournamentConfig, names: Sequence[str]) -> list[Subject]
 
 
 def _check_same_game(subjects: Sequence[Subject]) -> None:
-    """Raises ValueError unless all play the same game for several players, with equal spaces."""
+    """Raises ValueError unless all play the same game of several players, with equal spaces."""
     first = subjects[0]
     for one in subjects:
         here, there = one.run.logdir, first.run.logdir
@@ -316,15 +322,9 @@ def _check_same_game(subjects: Sequence[Subject]) -> None:
             )
         if one.probed.spec != first.probed.spec:
             raise ValueError(
-                f"{here} has {_shown(one)}, but {there} has {_shown(first)}; name runs with equal spaces and "
-                "as many players."
+                f"{here} has {one.probed.spec}, but {there} has {first.probed.spec}; name runs with equal "
+                "spaces."
             )
-
-
-def _shown(subject: Subject) -> str:
-    spec = subject.probed.spec
-    leaves = [f"{name or 'observation'} {leaf}" for name, leaf in flatten_spec(spec.observation)]
-    return f"{', '.join(leaves)}, action {spec.action}, {spec.num_players} players"
 
 
 def _find_checkpoint(run: RunRecord, checkpoint: str) -> str:

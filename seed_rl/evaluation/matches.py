@@ -1,4 +1,4 @@
-"""Games for several players between sides, such as trained policies: played, and told who won."""
+"""Games of several players between sides, such as trained policies: played, and told who won."""
 
 import contextlib
 import math

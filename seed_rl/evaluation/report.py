@@ -24,7 +24,6 @@ from seed_rl.runs.scores import published_scores
 _SILENT_SECS = 5.0
 _OF_PLAYER = "mean_return_of_player_"
 
-
 # An episode, or a game of several players.
 Played = PlayedEpisode | PlayedGame
 
@@ -77,14 +76,8 @@ def results(
 ) -> dict[str, Any]:
     """The contents of the JSON file: the statistics, every episode, and what was evaluated."""
     run, games = subject.run, _games(episodes)
-    against = opponent and {
-        "run": str(opponent.run.logdir),
-        "checkpoint": opponent.checkpoint,
-        "env_frames": opponent.env_frames,
-        "agent": opponent.run.agent,
-    }
     of_games = {
-        "against": against,
+        "against": opponent and opponent.described,
         "player_returns": [game.returns for game in games],
         "players": [game.players for game in games],
     }

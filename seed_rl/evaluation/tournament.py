@@ -1,4 +1,4 @@
-"""Tournament of trained policies: every pair plays games for several players; scores of pairs and of each."""
+"""Tournament of trained policies: every pair plays games of several players; scores of pairs and of each."""
 
 import itertools
 from collections.abc import Sequence
@@ -20,48 +20,40 @@ class TournamentError(RuntimeError):
 def play_tournament(config: TournamentConfig, subjects: Sequence[Subject]) -> dict[str, Any]:
     """Games of every pair of N subjects, each as in an evaluation of the first against the second.
 
+    With more than two players, the second is also evaluated against the first: one player alone against
+    the others is another contest than these against one, and subjects that play alike have a score of 1 / P.
+
     Returns:
-      The contents of the JSON file. The matrices `scores`, `wins` and `games`, `[N, N]`, are of the row
-      against the column; there is no score (None) on the diagonal. The `score` of a subject is the mean
-      of its row, so that all opponents count alike.
+      The contents of the JSON file. `scores`, `[N, N]`, are of the row against the column, None on the
+      diagonal. The `score` of a subject is the mean of its row, so that all opponents count alike.
 
     Raises:
       TournamentError: a pair cannot play its games.
     """
-    size = len(subjects)
-    wins, games = np.zeros((2, size, size), int)
-    shares = np.zeros((size, size))
-    for i, j in itertools.combinations(range(size), 2):
+    size, first = len(subjects), subjects[0]
+    shares, games = np.zeros((size, size)), np.zeros((size, size), int)
+    pairs = itertools.combinations if first.num_players == 2 else itertools.permutations
+    for i, j in pairs(range(size), 2):
         played, failure = play_episodes(config, subjects[i], subjects[j])
         if failure is not None:
             raise TournamentError(failure)
-        found = scored([game for game in played if isinstance(game, PlayedGame)])
-        shares[i, j], shares[j, i] = found["score"], 1 - found["score"]
-        wins[i, j], wins[j, i] = found["wins"], found["losses"]
-        games[i, j] = games[j, i] = len(played)
-    means = shares.sum(1) / (size - 1)
-    entries = [
-        {
-            "run": str(one.run.logdir),
-            "checkpoint": one.checkpoint,
-            "env_frames": one.env_frames,
-            "agent": one.run.agent,
-            "score": float(mean),
-            "score_interval": wilson_interval(float(mean), int(count)),
-        }
-        for one, mean, count in zip(subjects, means, games.sum(1), strict=True)
+        shares[i, j] = scored([game for game in played if isinstance(game, PlayedGame)])["score"]
+        games[i, j] = len(played)
+        if first.num_players == 2:
+            shares[j, i], games[j, i] = 1 - shares[i, j], games[i, j]
+    means = (shares.sum(1) / (size - 1)).tolist()
+    intervals = [
+        wilson_interval(mean, count) for mean, count in zip(means, games.sum(1).tolist(), strict=True)
     ]
-    of_pairs = [[None if i == j else shares[i, j] for j in range(size)] for i in range(size)]
+    of_each = [
+        {"score": mean, "score_interval": bounds} for mean, bounds in zip(means, intervals, strict=True)
+    ]
     return {
-        "environment": {
-            "name": subjects[0].run.environment,
-            "settings": subjects[0].environment_config.to_dict(),
-        },
+        "environment": {"name": first.run.environment, "settings": first.environment_config.to_dict()},
         "policy": "greedy" if config.greedy else "as the agent evaluates",
         "seed": config.seed,
-        "runs": entries,
-        "scores": of_pairs,
-        "wins": wins.tolist(),
+        "runs": [one.described | own for one, own in zip(subjects, of_each, strict=True)],
+        "scores": [[None if i == j else shares[i, j] for j in range(size)] for i in range(size)],
         "games": games.tolist(),
     }
 

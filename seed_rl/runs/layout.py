@@ -87,7 +87,7 @@ class RunDirectory:
     def evaluation(self, checkpoint: str | Path, opponent: str = "") -> Path:
         """The results of evaluating a checkpoint (JSON), given its path prefix; only the last part counts.
 
-        `opponent` is the name of that in games for several players, if there is one.
+        `opponent` is the name of that in games of several players, if there is one.
         """
         other = f"_against_{opponent}" if opponent else ""
         return self.evaluations / f"{Path(checkpoint).name}{other}.json"

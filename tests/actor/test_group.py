@@ -20,6 +20,7 @@ from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import EnvironmentDescription
 from tests.actor.counting import DESCRIPTION, SPEC, SUITE, CountingConfig
 from tests.environments.odd import LENGTH, Odd, raises
+from tests.environments.scripted import Move, Together, Turns, batch_of
 
 SEEDS = list(range(8))
 CATCH = catch.CatchConfig(rows=100)
@@ -215,3 +216,27 @@ def test_environments_with_other_arrays_are_refused_and_closed():
     environment = make_environment((SUITE, CountingConfig()), welcome_of(), [0, 1], FailureConfig(), 0)
     assert environment.num_envs == 2
     environment.close()
+
+
+def test_a_group_of_players_reports_what_the_games_say_and_no_episode_of_its_own():
+    """Idle records would look like ends."""
+    script = [Move({"a": 1, "b": 5}), Move({"b": 2}, terminated="ab")]
+    group = Group(batch_of(Together(script), Turns([Move({"b": 3}, truncated="ab")])), SEEDS[:4])
+    reported = [
+        [(e.env, e.episode_return, e.agent_steps, dict(e.figures)) for e in step(group)] for _ in range(3)
+    ]
+    of_turns, figures = [(2, 0.0, 1, {}), (3, 3.0, 0, {})], {"time": 2.0}
+    assert reported == [of_turns, [(0, 1.0, 2, figures), (1, 7.0, 2, figures)], of_turns]
+
+
+def step(group):
+    return group.step(np.ones(group.environment.num_envs, np.int32))
+
+
+def test_void_episodes_of_players_are_not_reported():
+    def fails(env, result):
+        raise OSError("no device")
+
+    envs = Together([Move({})], replaced=fails), Together([Move({}, terminated="ab")])
+    group = Group(batch_of(*envs, tolerance=FailureConfig(), size=2), SEEDS[:2])
+    assert [len(step(group)) for _ in range(3)] == [0, 0, 2]

@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
-from seed_rl.environments.failures import EnvironmentFailedError
-from seed_rl.environments.suites.pettingzoo import SUITE, PettingZooConfig
 
 from seed_rl.algorithms.policy import Policy
+from seed_rl.environments.failures import EnvironmentFailedError
+from seed_rl.environments.suites.pettingzoo import SUITE, PettingZooConfig
 from seed_rl.evaluation.load import TournamentConfig
 from seed_rl.evaluation.matches import PlayedGame, PolicySide, play_games, scored, wilson_interval
 from seed_rl.ops import draws
@@ -118,7 +118,7 @@ def test_a_side_of_two_players_acts_for_both_in_one_batch():
 class Fails(ParallelEnv):
     """Two players get 1 at each of three steps; the step with this number raises, and all later ones do."""
 
-    possible_agents, metadata, steps, raises = ["a", "b"], {"name": "fails"}, 0, {}  # noqa: RUF012
+    possible_agents, metadata, steps, raises = ["a", "b"], {"name": "fails"}, 0, {}
 
     def observation_space(self, agent):
         return spaces.Box(0, 9, (1,), np.float32)

@@ -76,6 +76,19 @@ def test_every_pair_of_runs_and_checkpoints_plays(runs, tmp_path, capsys):
     assert shown.count("ckpt-0") == 2 and str(output.name) in shown
 
 
+def test_with_three_players_each_run_is_the_single_one_in_turn(tmp_path):
+    game = {"environment": "pettingzoo", "game": "mpe2.simple_spread_v3"}
+    names = [str(write_run(tmp_path / str(seed), **game, seed=seed)) for seed in range(2)]
+    output = tmp_path / "scores.json"
+    assert tournament.main(["tournament", *names, "--episodes=3", f"--output={output}"]) == 0
+    result = json.loads(output.read_text())
+    assert result["games"] == [[0, 3], [3, 0]]
+    for name, other, share in ((*names, result["scores"][0][1]), (*names[::-1], result["scores"][1][0])):
+        evaluated(name, f"--against={other}", "--episodes=3")
+        (file,) = (tmp_path / name / "evaluations").iterdir()
+        assert json.loads(file.read_text())["score"] == share
+
+
 def test_a_pair_without_results_is_one_sentence(runs, capsys):
     argv = ["tournament", str(runs["one"]), str(runs["lstm"]), "--max_agent_steps=1"]
     assert tournament.main(argv) == 1

@@ -105,6 +105,27 @@ def test_the_fast_check_agrees_with_the_one_that_says_what_is_wrong():
     assert found == {True, False}
 
 
+def test_a_step_may_be_idle_only_where_there_are_players():
+    observation = ArraySpec((2,), "float32")
+    idle = EnvOutput(
+        np.zeros(2, np.float32), np.array([True, True]), np.array([True, False]), np.zeros((2, 2), "f4")
+    )
+    players = StepCodec(EnvironmentSpec(observation, ACTION, num_players=2))
+    data = players.encode(idle)
+    players.check(data, 2)
+    assert players.are_valid(np.frombuffer(data, players.record))
+    assert_same(observation, players.decode(data), idle)
+    single = codec_of(observation)
+    assert not single.are_valid(np.frombuffer(data, single.record))
+    with pytest.raises(ValueError, match="done and truncated must be 0 or 1, and at most one of them 1"):
+        single.check(data, 2)
+    wrong = bytearray(data)
+    wrong[5] = 2
+    assert not players.are_valid(np.frombuffer(bytes(wrong), players.record))
+    with pytest.raises(ValueError, match=r"done and truncated must be 0 or 1\.$"):
+        players.check(bytes(wrong), 2)
+
+
 @pytest.mark.parametrize(
     "spec",
     [ACTION, ArraySpec((2,), "int64", (0, 0), (3, 4)), ArraySpec((3,), "float32", (-1,) * 3, (1,) * 3)],

@@ -17,6 +17,7 @@ import numpy as np
 from gymnasium import spaces
 
 from seed_rl.environments.base import Info, Suite, hint, repeat_actions
+from seed_rl.environments.games import Game, as_game
 from seed_rl.environments.suites.envpool import Pool, PoolConfig, library
 from seed_rl.environments.suites.old_gym import import_gym
 from seed_rl.environments.vector import OneOf
@@ -71,6 +72,18 @@ class FootballConfig(PoolConfig):
         choices=("envpool", "gfootball"),
     )
 
+    players: int = option(
+        1,
+        "Players of the left team that agents control, each of whom is an environment; the engine plays the "
+        "others. More than 1 need the original engine.",
+        at_least=1,
+    )
+
+    @property
+    def has_players(self) -> bool:
+        """Whether agents control several players of a match."""
+        return self.players > 1
+
     @property
     def is_vector(self) -> bool:
         """Whether EnvPool steps the environments of a group."""
@@ -78,14 +91,15 @@ class FootballConfig(PoolConfig):
 
     def validate(self) -> None:
         """Chooses the engine, and checks that it has the map and the rewards."""
-        can = self.map_size == "96x72" and self.rewards == "scoring" and self.num_action_repeats == 1
+        can = self.map_size == "96x72" and self.rewards == "scoring"
+        can = can and self.num_action_repeats == self.players == 1
         if self.engine is None:
             has_envpool = importlib.util.find_spec("envpool") is not None
             object.__setattr__(self, "engine", "envpool" if can and has_envpool else "gfootball")
         elif self.engine == "envpool" and not can:
             raise ValueError(
-                "--engine=envpool has --map_size=96x72, --rewards=scoring and --num_action_repeats=1 only; "
-                "use --engine=gfootball."
+                "--engine=envpool has --map_size=96x72, --rewards=scoring, --num_action_repeats=1 and "
+                "--players=1 only; use --engine=gfootball."
             )
 
 
@@ -103,18 +117,18 @@ class Football(gymnasium.Env):
         self.render_mode = "rgb_array"
         width, height = (int(size) for size in config.map_size.split("x"))
         engine = _engine()
-        from gfootball import scenarios
-
-        names = [module.name for module in pkgutil.iter_modules(scenarios.__path__) if not module.ispkg]
-        _check_scenario(config.game, names, "gfootball")
+        _check_scenario(config.game, _scenarios(), "gfootball")
         self._env = engine.create_environment(
             config.game,
             representation="extracted",
             rewards=config.rewards,
             channel_dimensions=(width, height),
+            number_of_left_players_agent_controls=config.players,
             other_config_options={"game_engine_random_seed": 0},  # every reset sets another one
         )
-        self.action_space = spaces.Discrete(int(self._env.action_space.n))
+        actions = self._env.action_space
+        num_actions = actions.nvec[0] if config.has_players else actions.n
+        self.action_space = spaces.Discrete(int(num_actions))
         self.observation_space = spaces.Box(0, 1, (height, width, len(_PLANES)), np.bool_)
         self._observation = np.zeros(self.observation_space.shape, np.bool_)
         self._closed = False
@@ -132,9 +146,13 @@ class Football(gymnasium.Env):
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Plays one environment frame, a tenth of a second."""
+        planes, reward, done, info = self.play(action)
+        return planes, float(reward), done, False, info
+
+    def play(self, action: Any) -> tuple[np.ndarray, Any, bool, dict[Any, Any]]:
+        """The same for N controlled players: N actions, observations `[N, ...]` and rewards `[N]`."""
         planes, reward, done, info = self._env.step(action)
-        ours: dict[Any, Any] = {Info.RAW_REWARD: info["score_reward"]}
-        return self._observe(planes), float(reward), bool(done), False, ours
+        return self._observe(planes), reward, bool(done), {Info.RAW_REWARD: info["score_reward"]}
 
     def render(self) -> np.ndarray:
         """The map from above: uint8 `[height, width, 3]`. It is not the engine's own view of the match."""
@@ -149,6 +167,49 @@ class Football(gymnasium.Env):
     def _observe(self, planes: np.ndarray) -> np.ndarray:
         self._observation = planes > 0
         return self._observation
+
+
+class FootballTeam:
+    """Several players of the left team, as PettingZoo describes environments whose players act together.
+
+    Each sees what `Football` shows, with itself as the controlled player. All get the team's rewards, or each
+    those of its own checkpoints.
+    """
+
+    def __init__(self, config: FootballConfig, seed: int):
+        self._match = Football(config, seed)
+        self.possible_agents = [f"left_{index}" for index in range(config.players)]
+        self.agents: list[str] = []
+        self.metadata = {"name": config.game}
+
+    def observation_space(self, player: str) -> spaces.Space:
+        """The space of each player's observations."""
+        return self._match.observation_space
+
+    def action_space(self, player: str) -> spaces.Space:
+        """The space of each player's actions."""
+        return self._match.action_space
+
+    def reset(self, seed: int | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Starts a match."""
+        planes, _ = self._match.reset(seed=seed)
+        self.agents = list(self.possible_agents)
+        return self._by_player(planes), {}
+
+    def step(self, actions: Mapping[str, int]) -> tuple[dict[str, Any], ...]:
+        """Plays one environment frame."""
+        planes, rewards, done, info = self._match.play([actions[player] for player in self.possible_agents])
+        ends, self.agents = [done] * len(actions), [] if done else self.agents
+        infos = [info] * len(actions)
+        parts = planes, rewards, ends, [False] * len(actions), infos
+        return tuple(map(self._by_player, parts))
+
+    def close(self) -> None:
+        """Closes the engine."""
+        self._match.close()
+
+    def _by_player(self, values: Any) -> dict[str, Any]:
+        return dict(zip(self.possible_agents, values, strict=True))
 
 
 class FootballPool(Pool):
@@ -193,6 +254,13 @@ def _engine() -> ModuleType:
     return gfootball.env
 
 
+def _scenarios() -> list[str]:
+    """The names of gfootball's scenarios."""
+    from gfootball import scenarios
+
+    return [module.name for module in pkgutil.iter_modules(scenarios.__path__) if not module.ispkg]
+
+
 def _check_scenario(game: str, names: Sequence[str], engine: str) -> None:
     if game not in names:
         choice = hint(game, names, f"; choose one of: {', '.join(names)}")
@@ -206,4 +274,9 @@ def make(config: FootballConfig, seed: int, render_mode: str | None = None) -> g
     return repeat_actions(Football(config, seed), config)
 
 
-SUITE = Suite(FootballConfig, make, FootballPool)
+def make_game(config: FootballConfig, seed: int) -> Game:
+    """One match after another of several players, as `Suite.make_game` says."""
+    return as_game(FootballTeam(config, seed), seed)
+
+
+SUITE = Suite(FootballConfig, make, FootballPool, make_game)

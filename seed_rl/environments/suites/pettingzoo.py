@@ -47,7 +47,7 @@ class PettingZooConfig(KwargsConfig):
 
     def validate(self) -> None:
         """Checks `env_kwargs`."""
-        self._check_kwargs({})
+        self._check_kwargs({"render_mode": "leave it out, since no pictures of games are made"})
 
 
 def make_game(config: PettingZooConfig, seed: int) -> Game:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from seed_rl.environments.base import Info
+from seed_rl.environments.making import make_batch
 from seed_rl.environments.suites.football import SUITE, FootballConfig
 from tests.environments.contract import fulfils
 
@@ -59,6 +60,19 @@ def test_a_goal_is_one_raw_reward_whatever_the_training_reward(rewards):
     env.close()
     assert raw == 1
     assert total == pytest.approx(1.0 if rewards == "scoring" else 2.0)
+
+
+def test_each_of_several_players_sees_itself_as_the_controlled_one():
+    config = FootballConfig(engine="gfootball", game="academy_3_vs_1_with_keeper", players=3)
+    batch = make_batch(SUITE, config, range(3))
+    output = batch.reset(range(3))
+    for _ in range(10):
+        planes = np.unpackbits(output.observation, axis=-1).reshape(3, 72, 96, 4)
+        np.testing.assert_array_equal(planes[..., :3], np.broadcast_to(planes[:1, ..., :3], (3, 72, 96, 3)))
+        assert planes[..., 3].sum(axis=(1, 2)).tolist() == [1, 1, 1]
+        assert len(np.unique(planes[..., 3].reshape(3, -1), axis=0)) == 3
+        output, _ = batch.step(np.full(3, RIGHT, np.int32))
+    batch.close()
 
 
 def test_matches_of_one_environment_differ():
