@@ -23,7 +23,7 @@ from seed_rl.actor.group import EpisodeStatistics
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.failures import EnvironmentFailedError, cause_of
-from seed_rl.environments.making import make_batch
+from seed_rl.environments.making import make_batch, suite_spec
 from seed_rl.environments.suites.classic import suite_of
 from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.flags.resolve import resolve
@@ -86,17 +86,22 @@ def check(
 def _play(suite: Suite, settings: EnvironmentConfig, config: CheckConfig) -> None:
     rng, clock = np.random.default_rng(config.seed), time.perf_counter
     started = clock()
-    with contextlib.closing(make_batch(suite, settings, [config.seed])) as batch:
+    # Each player of a game is an environment.
+    size = suite_spec(suite, settings, config.seed).num_players if settings.has_players else 1
+    seeds = [config.seed] * size
+    with contextlib.closing(make_batch(suite, settings, seeds)) as batch:
         for name, leaf in flatten_spec(batch.spec.observation):
             print(f"observation{name and f' {name!r}'}: {leaf.unpacked}")
         print(f"action: {batch.spec.action}\nmade in {clock() - started:.3g} s", flush=True)
-        output, statistics, episodes = batch.reset([config.seed]), EpisodeStatistics(1), []
+        output, statistics, episodes = batch.reset(seeds), EpisodeStatistics(size, batch.spec.num_players), []
         steps = []
         for _ in range(config.agent_steps):
-            action, share = _random_action(batch.spec, output, rng)
+            chosen = [_random_action(batch.spec, output, slot, rng) for slot in range(size)]
             before = clock()
-            output, infos = batch.step(action)
-            steps.append((1e3 * (clock() - before), output.done[0], output.reward[0], share))
+            output, infos = batch.step(np.concatenate([action for action, _ in chosen]))
+            begins = (output.done & ~output.truncated).any()
+            share = min(share for _, share in chosen)
+            steps.append((1e3 * (clock() - before), begins, output.reward.copy(), share))
             episodes += statistics.update(output, infos)
     ms, resets, rewards, allowed = map(np.array, zip(*steps, strict=True))
     if (allowed < 1).any():
@@ -111,9 +116,9 @@ def _play(suite: Suite, settings: EnvironmentConfig, config: CheckConfig) -> Non
 
 
 def _random_action(
-    spec: EnvironmentSpec, output: EnvOutput, rng: np.random.Generator
+    spec: EnvironmentSpec, output: EnvOutput, slot: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, float]:
-    """An action `[1, ...]` as agents send it, and the share of the discrete values that are allowed now."""
+    """An environment's action `[1, ...]` as agents send it, and the share of its values allowed now."""
     action, mask = spec.action, None
     if not action.is_discrete:
         low, high = (np.reshape(b, -1) for b in (action.minimum or -np.inf, action.maximum or np.inf))
@@ -121,8 +126,9 @@ def _random_action(
         high = np.where(np.isinf(high), low + 2, high)
         return rng.uniform(low, high, (1, action.size)).reshape(1, *action.shape).astype(np.float32), 1.0
     total = sum(action.num_values)
-    if isinstance(spec.observation, dict) and (leaf := spec.observation.get(ACTION_MASK)):
-        mask = output.observation[ACTION_MASK][0]
+    is_idle = output.done[slot] and output.truncated[slot]
+    if not is_idle and isinstance(spec.observation, dict) and (leaf := spec.observation.get(ACTION_MASK)):
+        mask = output.observation[ACTION_MASK][slot]
         mask = np.unpackbits(mask, count=total) if leaf.bits else mask
     mask = np.ones(total) if mask is None else mask
     parts = np.split(mask, np.cumsum(action.num_values)[:-1])

@@ -26,6 +26,8 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
+from seed_rl.environments.base import PICKLE
+from seed_rl.environments.failures import foreign
 from seed_rl.messages import reason, warn
 
 _ATOMS = (bool, int, float, complex, str, bytes, type(None), type(...))
@@ -80,6 +82,18 @@ def contents(function: Callable[..., Any]) -> tuple[bytes, str]:
 def _module(spec: EnvSpec) -> str:
     entry = spec.entry_point or spec.vector_entry_point
     return entry.partition(":")[0] if isinstance(entry, str) else getattr(entry, "__module__", "")
+
+
+def of_game(game: str) -> Callable[..., Any]:
+    """The function that `--game=pickle:PATH` names.
+
+    Raises:
+      ValueError: the file cannot be read; one sentence.
+    """
+    try:
+        return foreign(load, game.removeprefix(f"{PICKLE}:"))
+    except OSError as error:
+        raise ValueError(f"--game={game} cannot be read ({error.strerror}).") from error
 
 
 def load(path: str) -> Callable[..., Any]:

@@ -31,7 +31,7 @@ class HasPlayersError(ValueError):
 
 @dataclasses.dataclass
 class Frame:
-    """What a step of a game, or its reset, gives players; these are counted from 0.
+    """Results of a game's step, or reset, for its players, who are counted from 0.
 
     Attributes:
       to_move: observations of those who act next.
@@ -168,7 +168,7 @@ class Game(abc.ABC):
         return is_out
 
     def _observed(self, index: int, observation: Any, info: dict[Any, Any], is_last: bool) -> Any:
-        """What a player sees, in memory of its own."""
+        """A player's observation, in memory of its own."""
         observation = owned(observation)
         if self._with_mask:
             observation = self._with_mask(observation, info, is_last)
@@ -250,8 +250,16 @@ class _TurnGame(Game):
         return frame
 
 
-def has_players(env: Any) -> bool:
-    """Whether an environment has the methods of PettingZoo's."""
+def refuse_players(env: Any) -> None:
+    """Raises HasPlayersError if an environment is one of PettingZoo's."""
+    if _has_players(env):
+        raise HasPlayersError(
+            "The function makes an environment of PettingZoo; name it as --environment=pettingzoo "
+            "--game=module:function."
+        )
+
+
+def _has_players(env: Any) -> bool:
     return all(callable(getattr(env, name, None)) for name in _METHODS)
 
 
@@ -261,7 +269,7 @@ def as_game(env: Any, seed: int, has_player_id: bool = False) -> Game:
     Raises:
       ValueError: it is neither a ParallelEnv nor an AECEnv, it has no player, or its players' spaces differ.
     """
-    if not has_players(env):
+    if not _has_players(env):
         raise ValueError(
             f"The environment must be a ParallelEnv or an AECEnv of PettingZoo, and is of type "
             f"{type(env).__name__}; a gymnasium.Env is for --environment=gym."

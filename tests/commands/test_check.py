@@ -126,3 +126,18 @@ def test_every_bug_ends_the_command_with_1(capsys):
         kwargs = json.dumps({"bug": bug, "method": "step"})
         assert main(["seed_rl check", "gym", f"--game={BROKEN}", f"--env_kwargs={kwargs}"]) == 1
         assert f"in {bug})." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("game", ["classic.tictactoe_v3", "mpe2.simple_spread_v3"])
+def test_games_are_checked_with_all_of_their_players(game, capsys):
+    pytest.importorskip("mpe2")
+    seed_rl.check("pettingzoo", game=game)
+    printed = capsys.readouterr().out
+    assert "100 agent steps" in printed
+    assert "episodes that ended: 0" not in printed
+
+
+def test_a_function_that_makes_a_game_is_told_how_to_name_it():
+    rps = pytest.importorskip("pettingzoo.classic.rps_v2")
+    with pytest.raises(ValueError, match="--environment=pettingzoo --game=module:function"):
+        seed_rl.check(rps.parallel_env)

@@ -1,5 +1,7 @@
 """Records of players, worked out by hand, and games that are wrong."""
 
+import threading
+
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -276,6 +278,17 @@ def test_a_failure_makes_the_episodes_void_and_replaces_the_game(kind):
     assert records[2][0] == "first 0 at 0"
     assert (bad.closed, batch.failures, good.seeds) == (True, 1, [good.seeds[0], None])
     assert infos[1:] == [[{}, {}]] * 2
+
+
+@pytest.mark.parametrize("kind", [Together, Turns])
+def test_a_game_that_hangs_has_failed(kind):
+    def hangs(env, result):
+        threading.Event().wait(60.0)
+
+    batch = batch_of(kind([MORE], replaced=hangs), tolerance=FailureConfig(0, env_step_timeout_secs=0.2))
+    batch.reset()
+    with pytest.raises(EnvironmentFailedError, match=r"step\(\) did not return within 0.2 s"):
+        batch.step(np.ones(2, np.int32))
 
 
 def test_what_a_terminated_player_got_survives_a_failure_of_its_game():

@@ -5,12 +5,15 @@ import os
 import signal
 import threading
 
+import cloudpickle
 import pytest
 
 from seed_rl.environments.failures import FailureConfig
+from seed_rl.environments.games import HasPlayersError
 from seed_rl.environments.making import Probed, ProbeError
 from seed_rl.environments.suites.classic import GymConfig
 from seed_rl.launch.probe import Probe, found
+from seed_rl.launch.probe import probe as probe_process
 
 MODULE = """
 import atexit, ctypes, gymnasium, os, signal, subprocess, sys, threading, time
@@ -103,6 +106,16 @@ def test_one_that_fails_leaves_the_answers_for_others_and_its_traceback(probe, t
         failed, made = process.answers()
     assert "rude.py" in failed.__notes__[0] and "KeyError: 'missing'" in failed.__notes__[0]
     assert isinstance(made, Probed)
+
+
+def test_a_function_for_a_single_player_that_makes_a_game_is_recognized(tmp_path):
+    rps = pytest.importorskip("pettingzoo.classic.rps_v2")
+    (tmp_path / "file").write_bytes(cloudpickle.dumps(rps.parallel_env))
+    game = {"game": f"pickle:{tmp_path}/file"}
+    single, players = probe_process([("gym", game), ("pettingzoo", game)])
+    with pytest.raises(HasPlayersError):
+        found(single)
+    assert found(players).spec.num_players == 2
 
 
 def test_a_request_to_stop_ends_the_wait(probe, tmp_path):

@@ -23,7 +23,7 @@ from seed_rl.environments import function_file
 from seed_rl.environments.action_mask import masked
 from seed_rl.environments.base import PICKLE, Info, KwargsConfig, Suite, hint, nearest, repeat_actions
 from seed_rl.environments.failures import foreign
-from seed_rl.environments.games import HasPlayersError, has_players
+from seed_rl.environments.games import refuse_players
 from seed_rl.environments.specs import without_statistics
 from seed_rl.environments.suites import old_gym
 from seed_rl.environments.vector import OneOf
@@ -259,16 +259,10 @@ def _finished(env: gymnasium.Env, config: GymConfig, seed: int) -> gymnasium.Env
 
 def _unpickled(config: GymConfig, kwargs: dict[str, Any], offered: dict[str, Any]) -> Any:
     """Environment that the function in a file makes from those of the offered arguments that it has."""
-    try:
-        function = foreign(function_file.load, config.game.removeprefix(f"{PICKLE}:"))
-    except OSError as error:
-        raise ValueError(f"--game={config.game} cannot be read ({error.strerror}).") from error
+    function = function_file.of_game(config.game)
     takes = inspect.signature(function).parameters.keys()
     env = foreign(function, **kwargs, **{name: value for name, value in offered.items() if name in takes})
-    if has_players(env):
-        raise HasPlayersError(
-            f"--game={config.game} makes an environment of PettingZoo; use --environment=pettingzoo."
-        )
+    refuse_players(env)
     if not isinstance(env, gymnasium.Env | VectorEnv):
         raise ValueError(
             f"The function must return a gymnasium.Env, and returned {type(env).__name__}; wrap what it "
@@ -313,6 +307,7 @@ def suite_of(function: Callable[..., gymnasium.Env | VectorEnv]) -> Suite:
     def make_here(config: GymConfig, seed: int) -> gymnasium.Env:
         takes_size = "num_envs" in inspect.signature(function).parameters
         env = foreign(function, **config.kwargs, **({"num_envs": 1} if takes_size else {}))
+        refuse_players(env)
         return OneOf(without_statistics(env)) if isinstance(env, VectorEnv) else _finished(env, config, seed)
 
     return Suite(GymConfig, make_here)

@@ -93,10 +93,7 @@ def names() -> list[str]:
 def _function(game: str) -> Callable[..., Any]:
     """The function that makes a game's environment, a parallel one if there is one."""
     if game.startswith(f"{PICKLE}:"):
-        try:
-            return foreign(function_file.load, game.removeprefix(f"{PICKLE}:"))
-        except OSError as error:
-            raise ValueError(f"--game={game} cannot be read ({error.strerror}).") from error
+        return function_file.of_game(game)
     module, _, name = game.partition(":")
     if not name:
         game = game.removeprefix("pettingzoo.")

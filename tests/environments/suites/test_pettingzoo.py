@@ -206,3 +206,11 @@ def test_a_package_that_is_missing_is_named_with_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pettingzoo", None)
     with pytest.raises(ImportError, match=r"PettingZoo is not installed; run: .*\[pettingzoo\]"):
         suite_spec(SUITE, TIC_TAC_TOE, 0)
+
+
+def test_only_functions_of_other_modules_are_code_that_needs_trust():
+    named = {
+        game: PettingZooConfig.named_code({"game": game})
+        for game in ("classic.rps_v2", "own:env", "pickle:x")
+    }
+    assert named == {"classic.rps_v2": [], "own:env": ["game"], "pickle:x": ["game"]}
