@@ -1,10 +1,10 @@
-"""Opponents of self-play: a pool of earlier copies of the policy (a league), or another run's policy."""
+"""Opponents of self-play: a pool of earlier copies of the policy (a league), or of another run's policy."""
 
-import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -34,24 +34,30 @@ class League:
     Vinyals et al., 2019, "Grandmaster level in StarCraft II", Methods; draws count half). Ratings are Elo's:
     a difference of 400 means odds of ten to one. A new member has the rating of the newest policy.
 
+    Another run's policy may be the only member: then it plays in all episodes.
+
     Attributes:
       saved: the part of a checkpoint: weights and scores.
     """
 
-    def __init__(self, source: Policy, copies: Sequence[PolicyCopy], every: int, seed: int):
-        """Starts empty; a copy of `source` joins every so many updates, in the place of one of `copies`."""
-        self._copies, self._every = copies, every
-        self._publishers = [Publisher(source, [copy]) for copy in copies]
-        self._lock = threading.Lock()
-        self._random = np.random.default_rng(seed)
-        self._windows: dict[str, deque[float]] = {}
+    def __init__(self, source: Policy, copies: Sequence[PolicyCopy], every: int | None, seed: int):
+        """Starts empty; a copy of `source` joins every so many updates, in the place of one of `copies`.
+
+        None: the only copy, of another policy, is the member from the start.
+        """
+        self._copies, self._every, self._random = copies, every, np.random.default_rng(seed)
+        self._publishers = [Publisher(source, [copy]) for copy in copies] if every else []
+        self._lock, self._windows = threading.Lock(), dict[str, deque[float]]()
         self.saved = tf.Module(name="league")
         self.saved.policies = [copy.policy for copy in copies]
-        self.saved.table = self._table = Json({"size": len(copies), "joined": 0, "elo": 0.0, "members": {}})
+        table: dict[str, Any] = {"size": len(copies), "joined": 0, "elo": 0.0, "members": {}}
+        self.saved.table = self._table = Json(table)
+        if not every:
+            table["members"]["1"] = {"updates": 0, "elo": 0.0, "score": 0.5}
 
     def updated(self, version: int) -> None:
         """Takes in the weights after update `version`, if that is due; called by the training thread."""
-        if version % self._every:
+        if not self._every or version % self._every:
             return
         with self._lock:
             table = self._table.value
@@ -65,7 +71,7 @@ class League:
         """The number of the member that plays the next episode; see `Opponents.draw`."""
         with self._lock:
             members = self._table.value["members"]
-            if not members or self._random.random() < NEWEST_SHARE:
+            if not members or (self._every and self._random.random() < NEWEST_SHARE):
                 return LEARNING
             scores = np.array([member["score"] for member in members.values()]) + 1e-3
             return int(self._random.choice(list(map(int, members)), p=scores / scores.sum()))
@@ -73,16 +79,14 @@ class League:
     def ended(self, number: int, score: float) -> None:
         """Adds the result of an episode, unless its member is gone by now; see `Opponents.ended`."""
         with self._lock:
-            member = self._table.value["members"].get(str(number))
-            name = "newest" if number == LEARNING else "pool"
+            table = self._table.value
+            member = table["members"].get(str(number))
             if member is None and number != LEARNING:
                 return
-            self._windows.setdefault(name, deque(maxlen=_WINDOW)).append(score)
-            if member is not None:
-                expected = 1 / (1 + 10 ** ((member["elo"] - self._table.value["elo"]) / 400))
-                change = _ELO_STEP * (score - expected)
-                self._table.value["elo"] += change
-                member["elo"] -= change
+            self._windows.setdefault("pool" if member else "newest", deque(maxlen=_WINDOW)).append(score)
+            if member:
+                change = _ELO_STEP * (score - 1 / (1 + 10 ** ((member["elo"] - table["elo"]) / 400)))
+                table["elo"], member["elo"] = table["elo"] + change, member["elo"] - change
                 member["score"] += _SCORE_STEP * (1 - score - member["score"])
 
     def policy(self, number: int) -> tuple[int, Policy, Callable[[], AbstractContextManager[int]]]:
@@ -119,37 +123,6 @@ class League:
             return rates | best | {"elo": table["elo"], "pool_size": float(len(ratings))}
 
 
-class Rival:
-    """The policy of another run, which does not change. Thread-safe. See `Opponents` for the methods."""
-
-    saved = None
-
-    def __init__(self, policy: Policy):
-        """Starts without results."""
-        self._policy, self._window = policy, deque[float](maxlen=_WINDOW)
-
-    def draw(self) -> int:
-        """The number of the only policy."""
-        return LEARNING + 1
-
-    def ended(self, number: int, score: float) -> None:
-        """Adds the result of an episode."""
-        del number
-        self._window.append(score)
-
-    def policy(self, number: int) -> tuple[int, Policy, Callable[[], AbstractContextManager[int]]]:
-        """The only policy."""
-        return number, self._policy, lambda: contextlib.nullcontext(0)
-
-    def updated(self, version: int) -> None:
-        """Does nothing: it stays as it is."""
-
-    def take(self) -> dict[str, float]:
-        """Metrics by plain name."""
-        window = list(self._window)
-        return {"win_rate_against_opponent": float(np.mean(window))} if window else {}
-
-
 def check_players(config: LearnerConfig, spec: EnvironmentSpec, algorithm: Algorithm, devices: int) -> None:
     """Refuses settings with which players cannot train; so many devices infer.
 
@@ -159,21 +132,15 @@ def check_players(config: LearnerConfig, spec: EnvironmentSpec, algorithm: Algor
     players, opponents = spec.num_players, config.opponents
     if players == 1:
         if opponents != SELF:
-            raise ValueError(
-                f"--opponents={opponents} needs an environment of several players, and this one has one; "
-                f"leave it out."
-            )
+            raise ValueError(f"--opponents={opponents} needs a game of several players; leave it out.")
         return
-    reason = ""
-    if config.inference == "actor":
-        reason = "--inference=actor plays in environments of one player; leave it out"
-    elif config.learner_hosts:
-        reason = "--learner_hosts and --num_learners train on environments of one player; leave them out"
-    elif isinstance(algorithm.experience, ReplaySettings):
-        reason = "replay has experience of environments of one player; use an agent such as vtrace or ppo"
-    elif config.num_envs % players:
-        reason = f"--num_envs={config.num_envs} must be a multiple of the players"
-    elif opponents != SELF and devices > 1:
-        reason = f"--opponents={opponents} acts on one device, not {devices}; name one by --inference_devices"
-    if reason:
-        raise ValueError(f"The environment has {players} players: {reason}.")
+    is_replay = isinstance(algorithm.experience, ReplaySettings)
+    for is_wrong, remedy in (
+        (config.inference == "actor", "leave out --inference=actor"),
+        (config.learner_hosts, "train with one learner, without --learner_hosts and --num_learners"),
+        (is_replay, "choose an agent without replay, such as ppo or vtrace"),
+        (config.num_envs % players, f"make --num_envs={config.num_envs} a multiple of these"),
+        (opponents != SELF and devices > 1, f"name one of the {devices} devices by --inference_devices"),
+    ):
+        if is_wrong:
+            raise ValueError(f"The environment is a game of {players} players; {remedy}.")

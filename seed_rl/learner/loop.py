@@ -26,7 +26,7 @@ from seed_rl.experience.source import Source
 from seed_rl.hosts.team import Team
 from seed_rl.inference.base import Core
 from seed_rl.inference.core import InferenceCore
-from seed_rl.learner.league import League, Rival
+from seed_rl.learner.league import League
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.saving import Saver
 from seed_rl.learner.serving import Lockstep, Serving, make_unroll_core
@@ -68,14 +68,14 @@ class Learner:
         copies: Sequence[PolicyCopy] = (),
         team: Team | None = None,
         display: ProgressDisplay | None = None,
-        opponents: League | Rival | None = None,
+        league: League | None = None,
     ):
         """Prepares the run and restores its last checkpoint; writes nothing and serves no actors yet.
 
         `settings` of the run, nested dicts, are logged. The algorithm has been created in the scope of
         `replicas`, the training devices; a checkpoint overwrites its variables. `copies` of its policy act,
         one on each inference device; without any, the trained variables act. `display` has shown the start.
-        `opponents` act for some of the players of a game; None: all of them learn.
+        The `league` acts for some of the players of a game; None: all of them learn.
 
         Raises:
           ValueError: a checkpoint does not fit, or settings contradict each other.
@@ -85,8 +85,7 @@ class Learner:
         self._replicas, self._team = replicas or Replicas(), team or Team()
         self._display = display or ProgressDisplay(config.total_environment_frames)
         self._trainer = Trainer(algorithm, config, self._replicas)
-        self._opponents = opponents
-        league = opponents if isinstance(opponents, League) else None
+        self._league = league
         self._saver = Saver(config, environment.spec, algorithm, self._trainer, self._team, league)
         self._metrics = self._saver.make_metrics(config)
         self._team.report_with(self._metrics)
@@ -94,7 +93,7 @@ class Learner:
         reasons = (TRAINING_FOR_BATCH, PREFETCH_FOR_EXPERIENCE, INTAKE_FOR_UNROLLS)
         self._waits, self._prefetch_waits, self._intake_waits = waits = [Waits(reason) for reason in reasons]
         self._measured: tuple[Any, ...] = (self._batches, *waits, RunCpu(), self._lag)
-        self._measured += (opponents,) if opponents else ()
+        self._measured += (league,) if league else ()
         actors_act = config.inference == "actor"
         self._experience = self._make_experience()
         self._saver.restore_experience(self._experience)
@@ -147,7 +146,7 @@ class Learner:
                     device,
                     self._batches,
                     config.compiled_batch_size,
-                    self._opponents,
+                    self._league,
                     derived_seed(config.seed, index),
                 )
             )
@@ -302,8 +301,8 @@ class Learner:
     def _update(self, batch: Batch) -> UpdateOutput:
         output = self._trainer.update(batch.sample, self._frames() / self._config.total_environment_frames)
         self._publisher.updated(self._trainer.updates)
-        if self._opponents:
-            self._opponents.updated(self._trainer.updates)
+        if self._league:
+            self._league.updated(self._trainer.updates)
         if output.priority is not None:
             _require_finite(output)
             self._experience.update_priorities(batch.handle, output.priority.numpy())

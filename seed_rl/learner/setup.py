@@ -13,7 +13,7 @@ from seed_rl.devices.placement import Tpu, computing_in
 from seed_rl.devices.publisher import PolicyCopy
 from seed_rl.devices.replicas import Replicas
 from seed_rl.hosts.team import Team
-from seed_rl.learner.league import League, Rival, check_players
+from seed_rl.learner.league import League, check_players
 from seed_rl.learner.learner_config import PAST, LearnerConfig
 from seed_rl.learner.loop import Learner
 from seed_rl.metrics.progress import ProgressDisplay
@@ -79,12 +79,12 @@ def make_learner(
 
     own_devices = infers and (team.hosts or not place.is_shared)
     copies = [copy(device) for device in place.inference] if own_devices else []
-    opponents: League | Rival | None = None
+    league, seed = None, derived_seed(config.seed, 0)
     if config.opponents == PAST:
         pool = [copy(place.inference[0]) for _ in range(config.league_size)]
-        opponents = League(algorithm.policy, pool, config.league_every, derived_seed(config.seed, 0))
+        league = League(algorithm.policy, pool, config.league_every, seed)
     elif load_rival:
-        opponents = Rival(load_rival())
+        league = League(algorithm.policy, [PolicyCopy(load_rival(), place.inference[0])], None, seed)
     return Learner(
-        config, environment, algorithm, settings, security, replicas, copies, team, display, opponents
+        config, environment, algorithm, settings, security, replicas, copies, team, display, league
     )

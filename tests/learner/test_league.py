@@ -9,7 +9,7 @@ import tensorflow as tf
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.algorithms.policy import Policy
 from seed_rl.devices.publisher import PolicyCopy
-from seed_rl.learner.league import League, Rival, check_players
+from seed_rl.learner.league import League, check_players
 from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.types import ArraySpec, EnvironmentSpec
 
@@ -104,26 +104,26 @@ def test_the_pool_is_saved_as_it_is_and_a_new_process_goes_on_with_it(tmp_path):
         smaller.restored()
 
 
-def test_a_rival_always_plays_and_stays_as_it_is():
-    rival = Rival(Constant(4.0))
-    assert rival.take() == {}
-    rival.updated(10)
-    assert {rival.draw() for _ in range(9)} == {1} and weight_of(rival, 1) == 4.0
-    rival.ended(1, 1.0)
-    rival.ended(1, 0.5)
-    assert rival.take() == {"win_rate_against_opponent": 0.75}
+def test_a_policy_of_another_run_always_plays_and_stays_as_it_is():
+    source = Constant()
+    league = League(source, [PolicyCopy(Constant(4.0), "CPU:0")], None, seed=1)
+    join(source, league, 10, 20)
+    assert {league.draw() for _ in range(9)} == {1} and weight_of(league, 1) == 4.0
+    league.ended(1, 1.0)
+    league.ended(1, 0.5)
+    assert league.take()["win_rate_against_pool"] == 0.75 and league.take()["pool_size"] == 1
 
 
 @pytest.mark.parametrize(
     ("settings", "players", "agent", "devices", "sentence"),
     [
-        ({"opponents": "past"}, 1, "vtrace", 1, "--opponents=past needs an environment of several players"),
-        ({"inference": "actor"}, 2, "vtrace", 1, "has 2 players: --inference=actor"),
+        ({"opponents": "past"}, 1, "vtrace", 1, "--opponents=past needs a game of several players"),
+        ({"inference": "actor"}, 2, "vtrace", 1, "2 players; leave out --inference=actor"),
         ({"learner_hosts": "a:1,b:1"}, 2, "vtrace", 1, "--learner_hosts"),
-        ({}, 2, "r2d2", 1, "replay"),
-        ({}, 2, "dqn", 1, "replay"),
-        ({"num_envs": 4}, 3, "ppo", 1, "--num_envs=4 must be a multiple"),
-        ({"opponents": "past"}, 2, "ppo", 2, "acts on one device, not 2"),
+        ({}, 2, "r2d2", 1, "without replay"),
+        ({}, 2, "dqn", 1, "without replay"),
+        ({"num_envs": 4}, 3, "ppo", 1, "make --num_envs=4 a multiple"),
+        ({"opponents": "past"}, 2, "ppo", 2, "one of the 2 devices"),
     ],
 )
 def test_what_players_cannot_train_with_is_refused(settings, players, agent, devices, sentence):

@@ -60,15 +60,15 @@ def test_a_run_learns_against_another_and_reports_its_win_rate(house):
     actor = house.actor(*GAME, "--env_batch_size=4")
     assert (second.end(), actor.end()) == (0, 0), second.output + actor.output
     lines = [json.loads(line) for line in (other / "metrics.jsonl").read_text().splitlines()]
-    assert 0 <= lines[-1]["win_rate_against_opponent"] <= 1
+    assert 0 <= lines[-1]["win_rate_against_pool"] <= 1
 
 
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        (("--agent=dqn",), "The environment has 2 players: replay"),
-        (("--agent=vtrace", "--inference=actor"), "The environment has 2 players: --inference=actor"),
-        (("--agent=vtrace", "--num_envs=3"), "must be a multiple of the players"),
+        (("--agent=dqn",), "2 players; choose an agent without replay"),
+        (("--agent=vtrace", "--inference=actor"), "2 players; leave out --inference=actor"),
+        (("--agent=vtrace", "--num_envs=3"), "make --num_envs=3 a multiple"),
         (("--agent=vtrace", "--opponents=nowhere"), "nowhere is not a directory"),
     ],
 )
