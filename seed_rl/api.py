@@ -107,10 +107,12 @@ class Run:
         """An environment as the run's agent is evaluated in, with its wrappers.
 
         Raises:
-          ValueError: the environment cannot be made.
+          ValueError: the environment cannot be made, or is a game of several players.
         """
         found = record.read(str(self.logdir))
         config = found.environment_config().for_evaluation()
+        if config.has_players:
+            raise ValueError("The run's game has several players, and is no environment of Gymnasium.")
         render = {"render_mode": render_mode} if render_mode else {}
         return environments.suite(found.environment).make(config, seed, **render)
 

@@ -86,7 +86,7 @@ def check(
 def _play(suite: Suite, settings: EnvironmentConfig, config: CheckConfig) -> None:
     rng, clock = np.random.default_rng(config.seed), time.perf_counter
     started = clock()
-    # Each player of a game is an environment.
+    # Players of a game are environments.
     size = suite_spec(suite, settings, config.seed).num_players if settings.has_players else 1
     seeds = [config.seed] * size
     with contextlib.closing(make_batch(suite, settings, seeds)) as batch:
@@ -96,11 +96,10 @@ def _play(suite: Suite, settings: EnvironmentConfig, config: CheckConfig) -> Non
         output, statistics, episodes = batch.reset(seeds), EpisodeStatistics(size, batch.spec.num_players), []
         steps = []
         for _ in range(config.agent_steps):
-            chosen = [_random_action(batch.spec, output, slot, rng) for slot in range(size)]
+            actions, share = _random_actions(batch.spec, output, rng)
             before = clock()
-            output, infos = batch.step(np.concatenate([action for action, _ in chosen]))
+            output, infos = batch.step(actions)
             begins = (output.done & ~output.truncated).any()
-            share = min(share for _, share in chosen)
             steps.append((1e3 * (clock() - before), begins, output.reward.copy(), share))
             episodes += statistics.update(output, infos)
     ms, resets, rewards, allowed = map(np.array, zip(*steps, strict=True))
@@ -115,22 +114,22 @@ def _play(suite: Suite, settings: EnvironmentConfig, config: CheckConfig) -> Non
     print(f"episodes that ended: {len(episodes)}{mean}")
 
 
-def _random_action(
-    spec: EnvironmentSpec, output: EnvOutput, slot: int, rng: np.random.Generator
+def _random_actions(
+    spec: EnvironmentSpec, output: EnvOutput, rng: np.random.Generator
 ) -> tuple[np.ndarray, float]:
-    """An environment's action `[1, ...]` as agents send it, and the share of its values allowed now."""
-    action, mask = spec.action, None
+    """Actions `[E, ...]` as agents send them, and the smallest share of values that are allowed now."""
+    action, size = spec.action, len(output.done)
     if not action.is_discrete:
         low, high = (np.reshape(b, -1) for b in (action.minimum or -np.inf, action.maximum or np.inf))
         low = np.where(np.isinf(low), np.minimum(high, 1) - 2, low)
         high = np.where(np.isinf(high), low + 2, high)
-        return rng.uniform(low, high, (1, action.size)).reshape(1, *action.shape).astype(np.float32), 1.0
-    total = sum(action.num_values)
-    is_idle = output.done[slot] and output.truncated[slot]
-    if not is_idle and isinstance(spec.observation, dict) and (leaf := spec.observation.get(ACTION_MASK)):
-        mask = output.observation[ACTION_MASK][slot]
-        mask = np.unpackbits(mask, count=total) if leaf.bits else mask
-    mask = np.ones(total) if mask is None else mask
-    parts = np.split(mask, np.cumsum(action.num_values)[:-1])
-    numbers = [rng.choice(np.flatnonzero(part)) for part in parts]
-    return np.reshape(numbers, (1, *action.shape)).astype(np.int32), float(mask.mean())
+        drawn = rng.uniform(low, high, (size, action.size))
+        return drawn.reshape(size, *action.shape).astype(np.float32), 1.0
+    masks = np.ones((size, sum(action.num_values)), np.uint8)
+    if isinstance(spec.observation, dict) and (leaf := spec.observation.get(ACTION_MASK)):
+        masks = output.observation[ACTION_MASK]
+        masks = np.unpackbits(masks, -1, count=sum(action.num_values)) if leaf.bits else masks
+        masks = masks | (output.done & output.truncated)[:, np.newaxis]  # Those who are idle have none.
+    parts = np.split(masks, np.cumsum(action.num_values)[:-1], axis=1)
+    numbers = [[rng.choice(np.flatnonzero(mask)) for mask in part] for part in parts]
+    return np.transpose(numbers).reshape(size, *action.shape).astype(np.int32), float(masks.mean(1).min())

@@ -1,5 +1,6 @@
 """Action masks: bool arrays in the observation, of the discrete actions that are allowed now."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -25,27 +26,23 @@ class MaskedObservations:
     def __init__(self, space: spaces.Space, num_values: np.ndarray):
         """`num_values` `[k]` says how many values each of the k discrete actions takes; A is their sum."""
         self._starts, self._size = np.cumsum(num_values) - num_values, int(num_values.sum())
-        self._is_dict = isinstance(space, spaces.Dict)
-        inner = dict(space.spaces) if isinstance(space, spaces.Dict) else {"observation": space}
+        inner = entries_of(space)
         self._is_observed = ACTION_MASK in inner
         inner[ACTION_MASK] = spaces.Box(0, 1, (self._size,), np.bool_)
         self.space = spaces.Dict(inner)
 
     def __call__(self, observation: Any, info: dict, is_last: bool) -> dict[str, Any]:
-        """The observation with its mask; after an episode's last step, all are true if there is none.
+        """The observation with its mask as bools `[A]`.
+
+        After an episode's last step, all are true if the mask is missing or all false.
 
         Raises:
           Fault: the mask is missing, has another form, or allows no action.
         """
-        found = dict(observation) if self._is_dict else {"observation": observation}
+        found = entries_of(observation)
         return {**found, ACTION_MASK: self._checked((found if self._is_observed else info), is_last)}
 
     def _checked(self, source: dict, is_last: bool) -> np.ndarray:
-        """The mask as bools `[A]`; after an episode's last step, all are true if it is missing or all false.
-
-        Raises:
-          Fault: it is missing, has another form, or allows no action.
-        """
         mask = source.get(ACTION_MASK)
         if mask is None:
             if is_last:
@@ -84,21 +81,26 @@ class _Masked(gymnasium.Wrapper):
         return observation, reward, terminated, truncated, info
 
 
-def masked_observations(space: Any, action_space: Any, info: Any) -> MaskedObservations | None:
-    """Observations of these spaces with their masks; None if there are none.
+def entries_of(value: Any) -> dict[str, Any]:
+    """The entries of an observation or its space; `observation` if it is no dict."""
+    return dict(value) if isinstance(value, Mapping | spaces.Dict) else {"observation": value}
+
+
+def masked_observations(env: Any, info: Any) -> MaskedObservations | None:
+    """Observations of an environment, or a game, with their masks; None if there are none.
 
     There are masks if the observation space is a Dict with the key `action_mask`, or if `info`, that of a
-    reset, has this key. A mask has a 0 or 1 for each action; those of MultiDiscrete actions follow one
-    another.
+    reset, has this key. A mask has 0s and 1s; those of MultiDiscrete actions follow one another.
 
     Raises:
       ValueError: there are masks, but the actions are not discrete.
     """
+    space: Any = getattr(env, "observation_space", None)
+    action_space: Any = getattr(env, "action_space", None)
     is_observed = isinstance(space, spaces.Dict) and ACTION_MASK in space.spaces
     if not is_observed and not (isinstance(info, dict) and ACTION_MASK in info):
         return None
-    numbers = whole_numbers(action_space)
-    if numbers is None:
+    if (numbers := whole_numbers(action_space)) is None:
         raise ValueError(
             f"The environment has an {ACTION_MASK}, but its actions are {shown(action_space)}; only "
             "discrete actions can be masked. If it is no mask, give it another name."
@@ -107,22 +109,12 @@ def masked_observations(space: Any, action_space: Any, info: Any) -> MaskedObser
 
 
 def masked(env: gymnasium.Env, info: Any, config: EnvironmentConfig) -> gymnasium.Env:
-    """The environment with its masks in the observations; the environment itself if it has none.
-
-    `info` is that of a reset; `masked_observations` says which environments have masks.
+    """The environment with its `masked_observations`; the environment itself if there are no masks.
 
     Raises:
-      ValueError: it has masks, but its actions are not discrete, or settings repeat actions or draw them at
-        random.
+      ValueError: there are, but its actions are not discrete, or settings repeat them or draw them at random.
     """
-    space = getattr(env, "observation_space", None)
-    with_mask = masked_observations(space, getattr(env, "action_space", None), info)
-    if with_mask is None:
+    if (with_mask := masked_observations(env, info)) is None:
         return env
-    for name, allowed in (("num_action_repeats", 1), ("random_start_steps", 0)):
-        if getattr(config, name) != allowed:
-            raise ValueError(
-                f"--{name}={getattr(config, name)} could take actions that the environment's {ACTION_MASK} "
-                f"forbids; use --{name}={allowed}."
-            )
+    config.refuse_own_actions(f"could take actions that the environment's {ACTION_MASK} forbids")
     return _Masked(env, with_mask)

@@ -37,9 +37,8 @@ class Info(enum.Enum):
       begun at random or cut short to bring it out of step with others.
     TERMINAL_IS_SHOWN: True if the episode has terminated and its last observation is returned, not yet the
       first of the next one. The next step is the reset.
-    PLAYER_EPISODE: at the step with which a player's game ends, also if the player is idle or the game begins
-      anew with it: (return, agent steps) of the player's own episode. Players' environments give it for each
-      player of a game at the same step, and give none for an episode that is void.
+    PLAYER_EPISODE: (return, agent steps) of a player's own episode, at the step with which its game ends, for
+      all players of the game; not if it is void.
     """
 
     RAW_REWARD = enum.auto()
@@ -85,8 +84,14 @@ class EnvironmentConfig(Options):
 
     @property
     def has_players(self) -> bool:
-        """Whether the suite's `make_game` makes the environments of a group, and not its `make`."""
+        """Whether the suite's `make` makes games of several players (`games.Game`)."""
         return False
+
+    def refuse_own_actions(self, why: str) -> None:
+        """Raises ValueError if settings repeat actions or draw them at random."""
+        for name, allowed in (("num_action_repeats", 1), ("random_start_steps", 0)):
+            if (value := getattr(self, name)) != allowed:
+                raise ValueError(f"--{name}={value} {why}; use --{name}={allowed}.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,21 +100,19 @@ class Suite:
 
     Attributes:
       config_class: a frozen dataclass that extends EnvironmentConfig; its fields become flags.
-      make: makes one environment from (config, seed, render_mode). Observations are NumPy arrays (or dicts of
-        them); the observation and action spaces are set. The render mode is Gymnasium's: left out, or
+      make: makes one environment from (config, seed, render_mode), or if `config.has_players` a game
+        (`games.Game`) from (config, seed). Observations are NumPy arrays (or dicts of them); the observation
+        and action spaces are set. The render mode is Gymnasium's: left out, or
         "rgb_array" for an environment whose `render()` returns uint8 `[height, width, 3]`. Raises ValueError
         with one sentence for unknown games, and ImportError with one sentence that names the extra or script
         that installs a missing package.
       make_vector: makes a `gymnasium.vector.VectorEnv` with an environment for each seed, from (config,
         seeds), and raises what `make` raises. It is called if `config.is_vector`.
-      make_game: makes a game of several players (`games.as_game`) from (config, seed), and raises what `make`
-        raises. It is called if `config.has_players`.
     """
 
     config_class: type[EnvironmentConfig]
-    make: Callable[..., gymnasium.Env]
+    make: Callable[..., Any]
     make_vector: Callable[..., VectorEnv] | None = None
-    make_game: Callable[..., Any] | None = None
 
 
 def repeat_actions(env: gymnasium.Env, config: EnvironmentConfig) -> gymnasium.Env:

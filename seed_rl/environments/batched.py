@@ -3,7 +3,7 @@
 import abc
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +13,10 @@ from seed_rl.environments.failures import NO_FAILURES, Deadline, FailureConfig, 
 from seed_rl.environments.observations import observation_leaves
 from seed_rl.environments.reading import owned, reset_outcome
 from seed_rl.environments.specs import environment_spec, single_space
+from seed_rl.seeds import derived_seed
 from seed_rl.types import EnvironmentSpec, EnvOutput, flatten_like, flatten_spec, pack_like
 
 _log = logging.getLogger(__name__)
-
-_Arrays = TypeVar("_Arrays")
 
 
 class BatchedEnvironment(abc.ABC):
@@ -69,7 +68,7 @@ class BatchedEnvironment(abc.ABC):
                 self._watched.append(Watched(name, make, *shared))
                 self._watched[-1].make()
             env = self._watched[0].env
-            self.spec = spec = self._spec_of(env)
+            self.spec = spec = environment_spec(env, config)
             for watched in self._watched:
                 self._check_spaces(watched)
         except BaseException:
@@ -153,18 +152,15 @@ class BatchedEnvironment(abc.ABC):
         """Number of failures of environments so far."""
         return sum(watched.failures for watched in self._watched)
 
-    def _spec_of(self, env: Any) -> EnvironmentSpec:
-        return environment_spec(env, self._config)
-
     def _check_spaces(self, watched: Watched) -> None:
         """Raises ValueError unless an environment of the batch, or all of a vector, have the batch's spec."""
-        if (spec := self._spec_of(watched.env)) != self.spec:
+        if (spec := environment_spec(watched.env, self._config)) != self.spec:
             raise ValueError(
                 f"{watched.name} has {spec}, but the batch has {self.spec}; environments that step together "
                 "must have equal spaces."
             )
 
-    def _start(self, watched: Watched, seed: Any, read: Callable[[Any], _Arrays]) -> _Arrays:
+    def _start(self, watched: Watched, seed: Any, read: Callable[[Any], Any]) -> Any:
         """Resets an environment, which is replaced first if it has failed or its reset fails.
 
         The seed is that of the reset; a replacement has its own.
@@ -205,6 +201,11 @@ class BatchedEnvironment(abc.ABC):
 
     @abc.abstractmethod
     def _step(self, actions: np.ndarray) -> list[dict[Any, Any]]: ...
+
+
+def make_seeded(suite: Suite, config: EnvironmentConfig, seed: int, failures: int) -> Any:
+    """An environment, which has another seed if it replaces one that has failed."""
+    return suite.make(config, derived_seed(seed, failures) if failures else seed)
 
 
 def empty_output(spec: EnvironmentSpec, num_envs: int) -> EnvOutput:

@@ -84,25 +84,16 @@ def _module(spec: EnvSpec) -> str:
     return entry.partition(":")[0] if isinstance(entry, str) else getattr(entry, "__module__", "")
 
 
-def of_game(game: str) -> Callable[..., Any]:
-    """The function that `--game=pickle:PATH` names.
+def load(path: str) -> Callable[..., Any]:
+    """The function in a file; the same object each time, so that environments share what it refers to.
 
     Raises:
       ValueError: the file cannot be read; one sentence.
     """
     try:
-        return foreign(load, game.removeprefix(f"{PICKLE}:"))
+        return foreign(_load, path, os.stat(path).st_mtime_ns)
     except OSError as error:
-        raise ValueError(f"--game={game} cannot be read ({error.strerror}).") from error
-
-
-def load(path: str) -> Callable[..., Any]:
-    """The function in a file; the same object each time, so that environments share what it refers to.
-
-    Raises:
-      OSError: the file cannot be read.
-    """
-    return _load(path, os.stat(path).st_mtime_ns)
+        raise ValueError(f"--game={PICKLE}:{path} cannot be read ({error.strerror}).") from error
 
 
 @functools.lru_cache

@@ -17,7 +17,7 @@ from seed_rl.environments.failures import (
     Watched,
 )
 from seed_rl.environments.games import Game
-from seed_rl.environments.players import PlayersEnvironment, game_spec, make_game
+from seed_rl.environments.players import PlayersEnvironment
 from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.specs import Spaces, environment_spec, single_space
 from seed_rl.environments.vector import OneOf, VectorEnvironment, make_vector
@@ -32,12 +32,10 @@ def make_batch(
     tolerance: FailureConfig = NO_FAILURES,
     first_env: int = 0,
 ) -> BatchedEnvironment:
-    """One environment per seed, single ones, a vector or players, as the settings say.
-
-    It raises what these raise.
-    """
-    single: type[BatchedEnvironment] = VectorEnvironment if config.is_vector else SingleEnvironments
-    batch = PlayersEnvironment if config.has_players else single
+    """One environment per seed: single ones, a vector or players; raises what these raise."""
+    if config.has_players:
+        return PlayersEnvironment(suite, config, seeds, tolerance, first_env)
+    batch = VectorEnvironment if config.is_vector else SingleEnvironments
     return batch(suite, config, seeds, tolerance, first_env)
 
 
@@ -88,8 +86,6 @@ def examine(suite: Suite, config: EnvironmentConfig, seed: int, tolerance: Failu
 
     def make(failures: int) -> object:
         own = derived_seed(seed, 0, failures)
-        if config.has_players:
-            return make_game(suite, config, own)
         if config.is_vector:
             return make_vector(suite, config, [own], any_size=True)
         return suite.make(config, own)
@@ -97,11 +93,11 @@ def examine(suite: Suite, config: EnvironmentConfig, seed: int, tolerance: Failu
     watched = Watched("Environment 0", make, tolerance, Deadline(tolerance.env_step_timeout_secs))
     try:
         env = watched.make()
+        spec = environment_spec(env, config)
         if isinstance(env, Game):
-            return Probed(game_spec(env, config), env.name, False, _pickled_spaces(env.spaces))
+            return Probed(spec, env.name, False, _pickled_spaces(env))
         inner = env.vector if isinstance(env, OneOf) else env
         name = inner.spec.id if inner.spec else type(inner.unwrapped).__name__
-        spec = environment_spec(env, config)
         return Probed(spec, name, isinstance(inner, VectorEnv), _pickled_spaces(inner))
     except EnvironmentFailedError as error:
         raise ValueError(f"{error.what}; fix the environment.") from error
@@ -109,7 +105,7 @@ def examine(suite: Suite, config: EnvironmentConfig, seed: int, tolerance: Failu
         watched.close()
 
 
-def _pickled_spaces(env: gymnasium.Env | VectorEnv | Spaces) -> bytes:
+def _pickled_spaces(env: gymnasium.Env | VectorEnv | Game) -> bytes:
     import cloudpickle  # No actor needs it.
 
     try:

@@ -8,12 +8,11 @@ import gymnasium
 import numpy as np
 
 from seed_rl.environments.actions import random_actions
-from seed_rl.environments.base import EnvironmentConfig, Info, Suite
-from seed_rl.environments.batched import BatchedEnvironment
+from seed_rl.environments.base import Info, Suite
+from seed_rl.environments.batched import BatchedEnvironment, make_seeded
 from seed_rl.environments.failures import Fault
 from seed_rl.environments.observations import LARGEST
 from seed_rl.environments.reading import DICTS, checked_step, owned_step, together
-from seed_rl.seeds import derived_seed
 
 # In place of what a step returned: the environment must be reset instead.
 _RESET = object()
@@ -29,7 +28,7 @@ class SingleEnvironments(BatchedEnvironment):
         self, suite: Suite, seeds: Sequence[int], first_env: int
     ) -> list[tuple[str, Callable[[int], gymnasium.Env]]]:
         return [
-            (f"Environment {env_id}", functools.partial(_make, suite, self._config, seed))
+            (f"Environment {env_id}", functools.partial(make_seeded, suite, self._config, seed))
             for env_id, seed in enumerate(seeds, first_env)
         ]
 
@@ -215,8 +214,3 @@ class SingleEnvironments(BatchedEnvironment):
 def _regular(rows: Sequence[np.ndarray], rewards: list[Any], infos: list[Any]) -> list[Any]:
     """Results of steps that end no episode, of as many environments as there are rewards."""
     return [(*one, False, False, info) for *one, info in zip(rows, rewards, infos, strict=False)]
-
-
-def _make(suite: Suite, config: EnvironmentConfig, seed: int, failures: int) -> gymnasium.Env:
-    """An environment that replaces one that has failed has another seed."""
-    return suite.make(config, derived_seed(seed, failures) if failures else seed)

@@ -12,6 +12,7 @@ from gymnasium.wrappers import vector as vectors
 from seed_rl.environments.actions import action_spec
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.environments.failures import described
+from seed_rl.environments.games import Game
 from seed_rl.environments.observations import observation_spec
 from seed_rl.messages import warn
 from seed_rl.types import EnvironmentSpec
@@ -24,8 +25,10 @@ class Spaces(NamedTuple):
     action_space: spaces.Space
 
 
-def environment_spec(env: gymnasium.Env | VectorEnv | Spaces, config: EnvironmentConfig) -> EnvironmentSpec:
-    """Spec of an environment, or of each one of a vector.
+def environment_spec(
+    env: gymnasium.Env | VectorEnv | Spaces | Game, config: EnvironmentConfig
+) -> EnvironmentSpec:
+    """Spec of an environment, of each one of a vector, or of each player of a game.
 
     Raises:
       ValueError: a space is missing, or of a kind that is not supported; or a wrapper keeps statistics.
@@ -33,10 +36,11 @@ def environment_spec(env: gymnasium.Env | VectorEnv | Spaces, config: Environmen
     _refuse_statistics(env)
     action = action_spec(single_space(env, "action_space"))
     observation = observation_spec(single_space(env, "observation_space"))
-    return EnvironmentSpec(observation, action, config.num_action_repeats)
+    num_players = len(env.players) if isinstance(env, Game) else 1
+    return EnvironmentSpec(observation, action, config.num_action_repeats, num_players)
 
 
-def single_space(env: gymnasium.Env | VectorEnv | Spaces, name: str) -> spaces.Space:
+def single_space(env: gymnasium.Env | VectorEnv | Spaces | Game, name: str) -> spaces.Space:
     """The `observation_space` or `action_space` of an environment, or of each one of a vector.
 
     Raises:

@@ -8,7 +8,7 @@ from pettingzoo import AECEnv, ParallelEnv
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.failures import NO_FAILURES
-from seed_rl.environments.games import as_game
+from seed_rl.environments.games import Game
 from seed_rl.environments.players import PlayersEnvironment
 
 SPACE = spaces.Box(-1.0, 99.0, (1,), np.float32)
@@ -116,10 +116,10 @@ def batch_of(*envs, tolerance=NO_FAILURES, size=None, config=EnvironmentConfig()
     """A batch of these games, or of `size` environments; more games than these are made from the last one."""
     left = list(envs)
 
-    def make_game(config, seed):
-        return as_game(left.pop(0) if len(left) > 1 else left[0], seed)
+    def make(config, seed):
+        return Game(left.pop(0) if len(left) > 1 else left[0], config, seed)
 
-    suite = Suite(EnvironmentConfig, None, make_game=make_game)
+    suite = Suite(EnvironmentConfig, make)
     size = size or sum(len(env.possible_agents) for env in envs)
     return PlayersEnvironment(suite, config, list(range(size)), tolerance, first_env=10)
 

@@ -93,18 +93,21 @@ def run(directory, *command, **variables):
     )
 
 
-def of_each(function, cases):
-    """What the function returns for each of the cases, by their names."""
+def of_each(function, cases, tmp_path_factory):
+    """What the function returns for each of the cases, by their names; each gets a directory, `case0`, ...
+
+    They are made here: pytest's first one empties the directory that they are in, so two threads must not.
+    """
+    directories = [tmp_path_factory.mktemp("case") for _ in cases]
     with ThreadPoolExecutor(2) as pool:
-        return dict(zip(cases, pool.map(function, cases.values()), strict=True))
+        return dict(zip(cases, pool.map(function, directories, cases.values()), strict=True))
 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory):
     """Output of writing each script's function in one process, and of calling it in another."""
 
-    def outcome(script):
-        directory = tmp_path_factory.mktemp("caller")
+    def outcome(directory, script):
         (directory / "scripts" / "more").mkdir(parents=True)
         (directory / "more").mkdir()
         for name in ("scripts/helper", "scripts/requests", "more/there"):
@@ -113,7 +116,7 @@ def outcomes(tmp_path_factory):
         written = run(directory, "scripts/train.py")
         return written.stderr, run(ROOT, "-c", READ, str(directory / "function")).stderr
 
-    return of_each(outcome, SCRIPTS)
+    return of_each(outcome, SCRIPTS, tmp_path_factory)
 
 
 @pytest.mark.parametrize("case", SCRIPTS)
@@ -243,9 +246,8 @@ OTHER = {
 def fingerprints(tmp_path_factory):
     """The fingerprint of each variant of the script."""
 
-    def found(change):
+    def found(directory, change):
         """In a process of its own, in another directory and with another order of sets."""
-        directory = tmp_path_factory.mktemp("variant")
         *file, old, new = change
         texts = {"script.py": FINGERPRINTED, "helper.py": SPEED_HELPER, "deeper.py": "FACTOR = 5\n"}
         (changed,) = file or ["script.py"]
@@ -253,11 +255,11 @@ def fingerprints(tmp_path_factory):
         texts[changed] = texts[changed].replace(old, new)
         for name, text in texts.items():
             (directory / name).write_text(text)
-        done = run(directory, "script.py", PYTHONHASHSEED=directory.name.removeprefix("variant"))
+        done = run(directory, "script.py", PYTHONHASHSEED=directory.name.removeprefix("case"))
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    return of_each(found, {"first": ("", ""), **SAME, **OTHER})
+    return of_each(found, {"first": ("", ""), **SAME, **OTHER}, tmp_path_factory)
 
 
 @pytest.mark.parametrize("case", SAME)

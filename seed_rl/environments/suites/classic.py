@@ -12,6 +12,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
 from typing import Any
 
 import gymnasium
@@ -35,6 +36,7 @@ _MODULES = {"MiniGrid-": "minigrid", "BabyAI-": "minigrid"}
 _ID = re.compile(r"^[\w/-]+-v\d+$")
 # Our extras that install packages, by a word of the error that says that one is missing.
 _EXTRAS = {"mujoco": "mujoco", "box2d": "box2d", "minigrid": "minigrid", "pygame": "record"}
+_EXTRAS |= {"'mpe2'": "pettingzoo", "'pettingzoo'": "pettingzoo"}
 
 
 class StaggeredStart(gymnasium.Wrapper):
@@ -139,7 +141,7 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
       ImportError: the module before the ':', or a package that the environment needs, is not installed.
     """
     render = {"render_mode": render_mode} if render_mode else {}  # Not every environment accepts it.
-    with _refusals(config) as kwargs:
+    with refusals(config.game, config.kwargs) as kwargs:
         if config.game.startswith(f"{PICKLE}:"):
             env = _unpickled(config, kwargs, {"num_envs": 1, **render})
             if isinstance(env, VectorEnv):
@@ -165,7 +167,7 @@ def make_vector(config: GymConfig, seeds: Sequence[int]) -> VectorEnv:
       ImportError: as `make`.
     """
     if config.vectorization == "native":
-        with _refusals(config) as kwargs:
+        with refusals(config.game, config.kwargs) as kwargs:
             if config.game.startswith(f"{PICKLE}:"):
                 return without_statistics(_unpickled(config, kwargs, {"num_envs": len(seeds)}))
             return without_statistics(_native(config, kwargs, len(seeds)))
@@ -196,9 +198,8 @@ def _native(config: GymConfig, kwargs: dict[str, Any], num_envs: int) -> VectorE
 
 
 @contextlib.contextmanager
-def _refusals(config: GymConfig) -> Iterator[dict[str, Any]]:
+def refusals(game: str, kwargs: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Gives the arguments of `env_kwargs`; what is wrong with them and what is missing becomes a sentence."""
-    kwargs = config.kwargs
     try:
         yield kwargs
     except TypeError as error:
@@ -206,31 +207,31 @@ def _refusals(config: GymConfig) -> Iterator[dict[str, Any]]:
         if not match or match[1] not in kwargs:
             raise
         raise ValueError(
-            f"--game={config.game} does not take the argument {match[1]!r} of --env_kwargs; leave it out, or "
+            f"--game={game} does not take the argument {match[1]!r} of --env_kwargs; leave it out, or "
             "look up the names that its constructor takes."
         ) from error
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         extra = next((extra for word, extra in _EXTRAS.items() if word in str(error).lower()), None)
         remedy = f"; {how_to_install(extra)}." if extra else f": {error}"
-        raise ImportError(f"--game={config.game} needs a package that is not installed{remedy}") from error
+        raise ImportError(f"--game={game} needs a package that is not installed{remedy}") from error
 
 
 def _registered(game: str) -> str:
     """The id in the value of --game, whose module is imported."""
     module, _, env_id = game.rpartition(":")
     if module:
-        _import(game, module)
+        import_for(game, module)
     if env_id in gymnasium.registry or not old_gym.knows(env_id):
         _check_id(game, env_id)
     return env_id
 
 
-def _import(game: str, module: str) -> None:
-    """Imports the module that registers an id."""
+def import_for(game: str, module: str) -> ModuleType:
+    """The module that `--game` names, imported; raises ValueError if there is none."""
     if module.endswith(".py"):
         raise ValueError(f"--game={game} names a file; write --game={game.replace('.py:', ':', 1)}.")
     try:
-        foreign(importlib.import_module, module)
+        return foreign(importlib.import_module, module)
     except ModuleNotFoundError as error:
         if not f"{module}.".startswith(f"{error.name}.") or module in _MODULES.values():
             raise
@@ -259,7 +260,7 @@ def _finished(env: gymnasium.Env, config: GymConfig, seed: int) -> gymnasium.Env
 
 def _unpickled(config: GymConfig, kwargs: dict[str, Any], offered: dict[str, Any]) -> Any:
     """Environment that the function in a file makes from those of the offered arguments that it has."""
-    function = function_file.of_game(config.game)
+    function = function_file.load(config.game.removeprefix(f"{PICKLE}:"))
     takes = inspect.signature(function).parameters.keys()
     env = foreign(function, **kwargs, **{name: value for name, value in offered.items() if name in takes})
     refuse_players(env)

@@ -17,7 +17,7 @@ import numpy as np
 from gymnasium import spaces
 
 from seed_rl.environments.base import Info, Suite, hint, repeat_actions
-from seed_rl.environments.games import Game, as_game
+from seed_rl.environments.games import Game
 from seed_rl.environments.suites.envpool import Pool, PoolConfig, library
 from seed_rl.environments.suites.old_gym import import_gym
 from seed_rl.environments.vector import OneOf
@@ -71,7 +71,6 @@ class FootballConfig(PoolConfig):
         "Default: envpool where it is installed and has what is asked for.",
         choices=("envpool", "gfootball"),
     )
-
     players: int = option(
         1,
         "Players of the left team that agents control, each of whom is an environment; the engine plays the "
@@ -117,7 +116,10 @@ class Football(gymnasium.Env):
         self.render_mode = "rgb_array"
         width, height = (int(size) for size in config.map_size.split("x"))
         engine = _engine()
-        _check_scenario(config.game, _scenarios(), "gfootball")
+        from gfootball import scenarios
+
+        names = [module.name for module in pkgutil.iter_modules(scenarios.__path__) if not module.ispkg]
+        _check_scenario(config.game, names, "gfootball")
         self._env = engine.create_environment(
             config.game,
             representation="extracted",
@@ -144,15 +146,11 @@ class Football(gymnasium.Env):
         config["reverse_team_processing"] = bool(match_seed % 2)
         return self._observe(self._env.reset()), {}
 
-    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Plays one environment frame, a tenth of a second."""
-        planes, reward, done, info = self.play(action)
-        return planes, float(reward), done, False, info
-
-    def play(self, action: Any) -> tuple[np.ndarray, Any, bool, dict[Any, Any]]:
-        """The same for N controlled players: N actions, observations `[N, ...]` and rewards `[N]`."""
+    def step(self, action: Any) -> tuple[np.ndarray, Any, bool, bool, dict[Any, Any]]:
+        """Plays one environment frame, a tenth of a second; N players have N actions and rewards."""
         planes, reward, done, info = self._env.step(action)
-        return self._observe(planes), reward, bool(done), {Info.RAW_REWARD: info["score_reward"]}
+        reward = reward if np.ndim(reward) else float(reward)
+        return self._observe(planes), reward, bool(done), False, {Info.RAW_REWARD: info["score_reward"]}
 
     def render(self) -> np.ndarray:
         """The map from above: uint8 `[height, width, 3]`. It is not the engine's own view of the match."""
@@ -177,39 +175,24 @@ class FootballTeam:
     """
 
     def __init__(self, config: FootballConfig, seed: int):
-        self._match = Football(config, seed)
+        self._match = match = Football(config, seed)
         self.possible_agents = [f"left_{index}" for index in range(config.players)]
-        self.agents: list[str] = []
-        self.metadata = {"name": config.game}
-
-    def observation_space(self, player: str) -> spaces.Space:
-        """The space of each player's observations."""
-        return self._match.observation_space
-
-    def action_space(self, player: str) -> spaces.Space:
-        """The space of each player's actions."""
-        return self._match.action_space
+        self.metadata, self.close = {"name": config.game}, match.close
+        self.observation_space = lambda player: match.observation_space
+        self.action_space = lambda player: match.action_space
 
     def reset(self, seed: int | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
         """Starts a match."""
-        planes, _ = self._match.reset(seed=seed)
-        self.agents = list(self.possible_agents)
-        return self._by_player(planes), {}
+        self.agents = self.possible_agents
+        return dict(zip(self.agents, self._match.reset(seed=seed)[0], strict=True)), {}
 
-    def step(self, actions: Mapping[str, int]) -> tuple[dict[str, Any], ...]:
+    def step(self, actions: Mapping[str, int]) -> list[dict[str, Any]]:
         """Plays one environment frame."""
-        planes, rewards, done, info = self._match.play([actions[player] for player in self.possible_agents])
-        ends, self.agents = [done] * len(actions), [] if done else self.agents
-        infos = [info] * len(actions)
-        parts = planes, rewards, ends, [False] * len(actions), infos
-        return tuple(map(self._by_player, parts))
-
-    def close(self) -> None:
-        """Closes the engine."""
-        self._match.close()
-
-    def _by_player(self, values: Any) -> dict[str, Any]:
-        return dict(zip(self.possible_agents, values, strict=True))
+        players = self.possible_agents
+        planes, rewards, *others = self._match.step([actions[player] for player in players])
+        self.agents = [] if others[0] else players
+        by_player = (dict(zip(players, values, strict=True)) for values in (planes, rewards))
+        return [*by_player, *(dict.fromkeys(players, one) for one in others)]
 
 
 class FootballPool(Pool):
@@ -254,29 +237,19 @@ def _engine() -> ModuleType:
     return gfootball.env
 
 
-def _scenarios() -> list[str]:
-    """The names of gfootball's scenarios."""
-    from gfootball import scenarios
-
-    return [module.name for module in pkgutil.iter_modules(scenarios.__path__) if not module.ispkg]
-
-
 def _check_scenario(game: str, names: Sequence[str], engine: str) -> None:
     if game not in names:
         choice = hint(game, names, f"; choose one of: {', '.join(names)}")
         raise ValueError(f"--game={game} is not a scenario of {engine}{choice}.")
 
 
-def make(config: FootballConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:
+def make(config: FootballConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env | Game:
     """One match after another, as `Suite.make` says."""
+    if config.has_players:
+        return Game(FootballTeam(config, seed), config, seed)
     if config.is_vector:
         return OneOf(FootballPool(config, [seed]))
     return repeat_actions(Football(config, seed), config)
 
 
-def make_game(config: FootballConfig, seed: int) -> Game:
-    """One match after another of several players, as `Suite.make_game` says."""
-    return as_game(FootballTeam(config, seed), seed)
-
-
-SUITE = Suite(FootballConfig, make, FootballPool, make_game)
+SUITE = Suite(FootballConfig, make, FootballPool)

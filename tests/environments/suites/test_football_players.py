@@ -3,6 +3,7 @@
 The real engine is compared in test_football.py, where it is installed.
 """
 
+import sys
 import types
 
 import numpy as np
@@ -48,10 +49,12 @@ class Engine:
 
 
 @pytest.fixture(autouse=True)
-def engine(monkeypatch):
+def engine(monkeypatch, tmp_path):
     engine = types.SimpleNamespace(create_environment=Engine)
     monkeypatch.setattr(football, "_engine", lambda: engine)
-    monkeypatch.setattr(football, "_scenarios", lambda: ["academy_3_vs_1"])
+    (tmp_path / "academy_3_vs_1.py").touch()
+    scenarios = types.SimpleNamespace(__path__=[str(tmp_path)])
+    monkeypatch.setitem(sys.modules, "gfootball", types.SimpleNamespace(scenarios=scenarios))
 
 
 def active(output):
