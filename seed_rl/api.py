@@ -27,7 +27,7 @@ from seed_rl.environments.base import PICKLE
 from seed_rl.environments.function_file import contents
 from seed_rl.environments.games import HasPlayersError
 from seed_rl.environments.making import Probed
-from seed_rl.evaluation.load import EvaluateConfig, PlayConfig, SubjectConfig, load_subject
+from seed_rl.evaluation.load import EvaluateConfig, PlayConfig, load_subject
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.definitions import flag_text
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, brief_usage_errors, usage_errors
@@ -226,7 +226,7 @@ def load(
         )
     run = run if isinstance(run, Run) else Run(run, trust_code)
     with _unchanged(), quiet_start(), usage_errors():
-        subject = load_subject(SubjectConfig(str(run.logdir), checkpoint, run._trust_code))
+        subject = load_subject(str(run.logdir), checkpoint, PlayConfig(trust_code=run._trust_code))
         from seed_rl.evaluation.agent import Agent
 
         parts = subject.probed.spaces(), subject.environment_config, subject.evaluation_env_id
@@ -258,7 +258,7 @@ def evaluate(
       RuntimeError: no episode ended, because the environment failed or `max_agent_steps` are too few.
     """
     run = run if isinstance(run, Run) else Run(run, bool(flags.get("trust_code", False)))
-    other = None if against is None else os.path.abspath(against)
+    other = against and os.path.abspath(against)
     given = {"logdir": str(run.logdir), "episodes": episodes, "against": other}
     return _answer("evaluate", EvaluateConfig, flags, {"trust_code": run._trust_code} | flags | given)
 

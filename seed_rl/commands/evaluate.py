@@ -113,8 +113,7 @@ def _evaluate(config: EvaluateConfig) -> int:
             hint = _NO_RENDER_MODE if str(run.game).startswith(f"{PICKLE}:") else ""
             raise UsageError(f"There is no video: {error}{hint}") from None
     for title, one in zip(("", "Against "), subjects, strict=False):
-        checkpoint = shortened(Path(one.checkpoint))
-        print(f"{title}{checkpoint}: {one.env_frames:,} frames of training.", flush=True)
+        print(f"{title}{shortened(Path(one.checkpoint))}: {one.env_frames:,} frames of training.", flush=True)
     with usage_errors():
         episodes, failure = play_episodes(config, subjects)
     code = 0

@@ -60,16 +60,11 @@ def play_tournament(config: PlayConfig, runs: Sequence[str]) -> dict[str, Any]:
     Raises:
       UsageError: there are fewer than two, one is named twice, or they play no equal games; one sentence.
     """
-    size = len(runs)
-    if size < 2:
-        raise UsageError(
-            "A tournament needs at least two runs; name their directories, or path prefixes of checkpoints."
-        )
     with quiet_start(), usage_errors():
         subjects = load_subjects(config, runs)
-    checkpoints = [os.path.realpath(one.checkpoint) for one in subjects]
-    if twice := next((one for one in checkpoints if checkpoints.count(one) > 1), None):
-        raise UsageError(f"The checkpoint {twice} is named a second time; leave one of them out.")
+    size, checkpoints = len(runs), [os.path.realpath(one.checkpoint) for one in subjects]
+    if len(set(checkpoints)) < max(2, size):
+        raise UsageError(f"Name at least two runs or checkpoints, each once, not {checkpoints}.")
     from seed_rl.evaluation.matches import scored, wilson_interval
     from seed_rl.evaluation.report import conditions, play_episodes
 

@@ -71,23 +71,18 @@ class Share:
     """
 
     def __init__(
-        self,
-        suite: Suite,
-        settings: EnvironmentConfig,
-        sides: Sequence[Any],
-        numbers: range,
-        config: PlayConfig,
+        self, suite: Suite, config: EnvironmentConfig, sides: Sequence[Any], numbers: range, play: PlayConfig
     ):
         """Makes the environment for the episodes with these numbers."""
         self._of_first_game = self.sides = sides
         self.left = len(numbers)
-        self.next = ((n, derived_seed(config.seed, n)) for n in itertools.count(numbers.start, numbers.step))
+        self.next = ((n, derived_seed(play.seed, n)) for n in itertools.count(numbers.start, numbers.step))
         self.has_begun = False
         self.ended: PlayedEpisode | None = None
-        seeds = [derived_seed(config.seed, numbers.start)] * len(sides)
-        make = PlayersEnvironment if settings.has_players else SingleEnvironments
+        seeds = [derived_seed(play.seed, numbers.start)] * len(sides)
+        make = PlayersEnvironment if config.has_players else SingleEnvironments
         recorded = dataclasses.replace(suite, make=lambda *args: _Recorded(suite.make(*args), self))
-        self.batch = make(recorded, settings, seeds, config.failures, numbers.start * len(sides))
+        self.batch = make(recorded, config, seeds, play.failures, numbers.start * len(sides))
 
     def begin(self) -> None:
         """Starts the first episode."""

@@ -57,9 +57,7 @@ class PlayConfig(Options):
         at_least=1,
     )
     max_agent_steps: int | None = option(
-        None,
-        "Most agent steps to play, of all environments together; episodes that have not ended do not count.",
-        at_least=1,
+        None, "Most agent steps, of all environments together; unfinished episodes do not count.", at_least=1
     )
     num_envs: int = option(16, "Number of environments, or players, that play at the same time.", at_least=1)
     greedy: bool = option(
@@ -67,17 +65,11 @@ class PlayConfig(Options):
         "Take the best action at every step. By default V-trace samples from its policy, and R2D2 explores "
         "with the run's --eval_epsilon (paper: 1e-3).",
     )
-    seed: int = option(
-        1,
-        "Seed of the evaluation; each episode derives its own from this and its number.",
-        at_least=0,
-        at_most=LARGEST_SEED,
-    )
+    seed: int = option(1, "Seed; each episode derives its own.", at_least=0, at_most=LARGEST_SEED)
     output: str | None = option(
         None,
-        "JSON file for the results. By default those of a tournament are only printed, and others are in the "
-        "run directory: evaluations/ckpt-UPDATES.json, or with --against "
-        "evaluations/ckpt-UPDATES_against_RUN_ckpt-UPDATES.json.",
+        "JSON file for the results; by default evaluations/ckpt-UPDATES.json in the run directory (with "
+        "--against, ckpt-UPDATES_against_RUN_ckpt-UPDATES.json), and none of a tournament.",
         is_path=True,
     )
     overwrite: bool = option(False, "Overwrite results and videos that already exist.")
@@ -101,13 +93,13 @@ class EvaluateConfig(PlayConfig, SubjectConfig):
     )
     against: str | None = option(
         None,
-        "Another run of the same game of several players, or a path prefix of a checkpoint: the run plays "
-        "one player, in turn each of them, and this opponent all others. By default the run plays them all.",
+        "Opponent in a game of several players, a run or a checkpoint's path prefix: it plays all but one, "
+        "which the run plays, in turn each of them. By default the run plays them all.",
         is_path=True,
     )
     record: str | None = option(
         None,
-        "Video file, .mp4 or .gif, with the best and a typical (median) episode. Needs the extra [record].",
+        "Video file, .mp4 or .gif, of the best and a median episode. Needs the extra [record].",
         is_path=True,
     )
 
@@ -159,25 +151,22 @@ class Subject(NamedTuple):
         return about | {"training_seconds": self.seconds, "agent": self.run.agent}
 
 
-def load_subject(
-    config: SubjectConfig,
-    seed: int = 1,
-    failures: FailureConfig = FailureConfig(),  # noqa: B008 (immutable)
-) -> Subject:
+def load_subject(name: str, checkpoint: str, config: PlayConfig) -> Subject:
     """Rebuilds the agent of a run, and probes its environments; imports TensorFlow, seeds Keras and NumPy.
 
-    A checkpoint's path prefix is a name for its run and itself. Making an environment may fail as often as
-    `failures` says.
+    The name is that of the run's directory, or with the checkpoint `last`, the path prefix of another one.
 
     Raises:
       ValueError: this is not a run directory, or has no such checkpoint, or one that does not match its
         settings; one sentence, which names the differences where they are known.
       ImportError: the suite's engine is not installed.
     """
-    run, checkpoint = _recorded(str(config.logdir), config.checkpoint, config.trust_code)
+    run, checkpoint = _recorded(name, checkpoint, config.trust_code)
     suite = environments.suite(run.environment)
     environment_config = run.environment_config().for_evaluation()
-    with contextlib.closing(Probe([(run.environment, environment_config.to_dict())], failures)) as probe:
+    with contextlib.closing(
+        Probe([(run.environment, environment_config.to_dict())], config.failures)
+    ) as probe:
         with fast_tensorflow_import():
             import keras
 
@@ -187,7 +176,7 @@ def load_subject(
         prefix = _find_checkpoint(run, checkpoint)
         probed = found(*probe.answers())
         probe.warn()
-    keras.utils.set_random_seed(derived_seed(seed))
+    keras.utils.set_random_seed(derived_seed(config.seed))
     policy, progress = _restored(run, probed.spec, prefix)
     trained = int(progress.env_frames.numpy()), float(progress.seconds.numpy())
     return Subject(run, suite, environment_config, probed, policy, prefix, *trained)
@@ -244,16 +233,13 @@ def load_rival(name: str, identity: Mapping[str, Any], spec: EnvironmentSpec) ->
 
 
 def load_subjects(config: PlayConfig, names: Sequence[str], checkpoint: str = "last") -> list[Subject]:
-    """The subjects that play against each other; each name is a run directory, or a checkpoint's path prefix.
-
-    `checkpoint` is that of the first one. Raises what `load_subject` raises.
+    """The subjects with these names, which play against each other; the checkpoint is that of the first one.
 
     Raises:
-      ValueError: there are several, and they do not all play the same game of several players; one sentence.
+      ValueError: as in `load_subject`, or several do not all play the same game of several players.
     """
     named = zip(names, (checkpoint, *["last"] * len(names)), strict=False)
-    each = [SubjectConfig(*one, config.trust_code) for one in named]
-    subjects = [load_subject(one, config.seed, config.failures) for one in each]
+    subjects = [load_subject(*one, config) for one in named]
     games = [(one.run.environment, one.run.game, one.probed.spec) for one in subjects]
     for one, game in zip(subjects[1:], games[1:], strict=True):
         if game != games[0] or game[-1].num_players == 1:
@@ -272,10 +258,9 @@ def _find_checkpoint(run: RunRecord, checkpoint: str) -> str:
     if checkpoint not in ("last", "best"):
         prefix = checkpoint.removesuffix(CHECKPOINT_INDEX)
         if not os.path.exists(f"{prefix}{CHECKPOINT_INDEX}"):
-            example = RunDirectory(Path("RUN")).checkpoints.prefix(1200)
             raise ValueError(
-                f"--checkpoint={checkpoint} is not a checkpoint; use last, best, or the path of one "
-                f"without its ending, such as {example}."
+                f"--checkpoint={checkpoint} is not a checkpoint; use last, best, or a path prefix such as "
+                ".../ckpt-1200."
             )
         return prefix
     find = newest_checkpoint if checkpoint == "last" else best_checkpoint

@@ -42,9 +42,8 @@ def policy_sides(subjects: Sequence[Subject], config: PlayConfig) -> list[Side]:
     """The sides of game 0: the first subject for player 0, and for all others the last one."""
     sides = []
     for number, one in enumerate(subjects):
-        seed = derived_seed(config.seed, 0, number)
-        action, env_id = one.probed.spec.action, one.evaluation_env_id
-        sides.append(PolicySide(one.policy, action, env_id, config.greedy, seed))
+        given = one.policy, one.probed.spec.action, one.evaluation_env_id, config.greedy
+        sides.append(PolicySide(*given, derived_seed(config.seed, 0, number)))
     return [sides[0], *sides[-1:] * (subjects[0].probed.spec.num_players - 1)]
 
 

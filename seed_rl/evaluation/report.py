@@ -62,7 +62,6 @@ def results(
     config: PlayConfig, subjects: Sequence[Subject], episodes: Sequence[PlayedEpisode], failure: str | None
 ) -> dict[str, Any]:
     """The contents of the JSON file: the statistics, every episode, and what was evaluated."""
-    run = subjects[0].run
     of_games = {
         "against": subjects[1].described if subjects[1:] else None,
         "player_returns": [game.returns for game in episodes],
@@ -71,8 +70,8 @@ def results(
     return {
         **subjects[0].described,
         **conditions(config, subjects[0]),
-        "versions": run.versions,
-        **summarize(run, episodes),
+        "versions": subjects[0].run.versions,
+        **summarize(subjects[0].run, episodes),
         "episodes_asked": config.episodes_asked,
         "max_agent_steps": config.max_agent_steps,
         "failure": failure,

@@ -110,10 +110,13 @@ REFUSED = {
         "evaluate {one} --against={lstm} --checkpoint=kept",
         "--against is for one; leave them out",
     ),
-    "a video of players": ("evaluate {one} --overwrite --record=a.gif", "it makes no environment for a single one"),
-    "a tournament of none": ("tournament", "at least two runs"),
-    "a tournament of one": ("tournament {one}", "at least two runs"),
-    "twice": ("tournament {one} {lstm} {one}/checkpoints/ckpt-0.index", "a second time"),
+    "a video of players": (
+        "evaluate {one} --overwrite --record=a.gif",
+        "it makes no environment for a single one",
+    ),
+    "a tournament of none": ("tournament", "at least two"),
+    "a tournament of one": ("tournament {one}", "at least two"),
+    "twice": ("tournament {one} {lstm} {one}/checkpoints/ckpt-0.index", "each once, not"),
     "different games": ("tournament {one} {connect_four}", "name runs of the same game"),
     "runs of one player": ("tournament {catch} {one}", "the same game of several players"),
     "no such run": ("tournament {one} {missing}", "is not a directory"),
@@ -162,7 +165,7 @@ def test_python_gives_what_the_commands_write(runs):
     found = seed_rl.tournament([one, lstm], episodes=6, seed=2)
     assert found["scores"][0][1] == against["score"]
     for call, words in (
-        (lambda: seed_rl.tournament([one]), "at least two runs"),
+        (lambda: seed_rl.tournament([one]), "at least two"),
         (lambda: seed_rl.tournament([one, lstm], output="a.json"), "no argument 'output'"),
         (lambda: seed_rl.evaluate(one, against=runs["connect_four"]), "name runs of the same game"),
     ):
