@@ -8,6 +8,7 @@ import gc
 import json
 import os
 import random
+import sys
 import tempfile
 import threading
 import time
@@ -20,17 +21,15 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from seed_rl.commands import evaluate as _evaluate_command
-from seed_rl.commands import tournament as _tournament_command
 from seed_rl.commands.train import train as _train
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import PICKLE
 from seed_rl.environments.function_file import contents
 from seed_rl.environments.games import HasPlayersError
 from seed_rl.environments.making import Probed
-from seed_rl.evaluation.load import EvaluateConfig, SubjectConfig, TournamentConfig, load_subject
+from seed_rl.evaluation.load import EvaluateConfig, PlayConfig, load_subject
 from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.definitions import OptionsT, flag_text
+from seed_rl.flags.definitions import flag_text
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, brief_usage_errors, usage_errors
 from seed_rl.flags.flagfile import expand_flagfiles
 from seed_rl.flags.resolve import default_logdir
@@ -39,6 +38,7 @@ from seed_rl.launch.probe import found, probe
 from seed_rl.launch.watch import describe_exit
 from seed_rl.loading import quiet_start
 from seed_rl.metrics.curves import read_periods
+from seed_rl.options import Options
 from seed_rl.runs import record
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.signals import STOP_CODES
@@ -77,6 +77,9 @@ class Run:
 
     def __repr__(self) -> str:
         return f"Run({str(self.logdir)!r})"
+
+    def __fspath__(self) -> str:
+        return str(self.logdir)
 
     def metrics(self) -> Any:
         """The run's figures, one row for each period that was logged.
@@ -225,7 +228,7 @@ def load(
         )
     run = run if isinstance(run, Run) else Run(run, trust_code)
     with _unchanged(), quiet_start(), usage_errors():
-        subject = load_subject(SubjectConfig(str(run.logdir), checkpoint, run._trust_code))
+        subject = load_subject(str(run.logdir), checkpoint, PlayConfig(trust_code=run._trust_code))
         from seed_rl.evaluation.agent import Agent
 
         parts = subject.probed.spaces(), subject.environment_config, subject.evaluation_env_id
@@ -257,10 +260,9 @@ def evaluate(
       RuntimeError: no episode ended, because the environment failed or `max_agent_steps` are too few.
     """
     run = run if isinstance(run, Run) else Run(run, bool(flags.get("trust_code", False)))
-    other = None if against is None else _path(against)
-    settings = {"trust_code": run._trust_code} | flags | {"logdir": str(run.logdir), "episodes": episodes}
-    config = _options(EvaluateConfig, "evaluate", flags, settings | {"against": other})
-    return _answer("the evaluation", _evaluate_command.command(config))
+    other = against and os.path.abspath(against)
+    given = {"logdir": str(run.logdir), "episodes": episodes, "against": other}
+    return _answer("evaluate", EvaluateConfig, flags, {"trust_code": run._trust_code} | flags | given)
 
 
 @brief_usage_errors
@@ -283,46 +285,36 @@ def tournament(
       RuntimeError: a pair could not play its games, because the environment failed or none ended.
     """
     trust = all(isinstance(run, Run) and run._trust_code for run in runs)
-    config = _options(
-        TournamentConfig, "tournament", flags, {"trust_code": trust} | flags | {"episodes": episodes}
-    )
-    return _answer("the tournament", _tournament_command.command(config, list(map(_path, runs))))
+    settings = {"trust_code": trust} | flags | {"episodes": episodes}
+    return _answer("tournament", PlayConfig, flags, settings, list(map(os.path.abspath, runs)))
 
 
-def _path(run: str | os.PathLike[str] | Run) -> str:
-    """Absolute path of a run or a checkpoint."""
-    return os.path.abspath(run.logdir if isinstance(run, Run) else run)
-
-
-def _options(
-    config_class: type[OptionsT], function: str, flags: dict[str, Any], settings: dict[str, Any]
-) -> OptionsT:
-    """The options of a command that writes no files; raises UsageError."""
+def _answer(
+    command: str, config_class: type[Options], flags: dict[str, Any], settings: dict[str, Any], *args: Any
+) -> dict[str, Any]:
+    """The report of a process that evaluates and writes no files; raises what `evaluate` raises."""
     with usage_errors():
         if written := min(_WRITES & flags.keys(), default=None):
             raise UsageError(
-                f"{function}() has no argument {written!r}; it takes the run first, and writes no files."
+                f"{command}() has no argument {written!r}; it takes the run first, and writes no files."
             )
-        return parse_options([function, *_words(settings)], "", config_class)[0]
-
-
-def _answer(name: str, command: Sequence[str]) -> dict[str, Any]:
-    """The report of a process that evaluates; raises what `evaluate` raises."""
-    child = Child(name, command)
+        config, _ = parse_options([command, *_words(settings)], "", config_class)
+    given = json.dumps([config.to_dict(), *args])
+    child = Child("the process", [sys.executable, "-m", f"seed_rl.commands.{command}", given])
     try:
         child.start()
         while not child.reports() and child.poll() is None:
             time.sleep(_POLL_SECS)
         if not child.reports():
-            raise RuntimeError(
-                f"{name.capitalize()} {describe_exit(child.poll() or 0)}; its output says why."
-            )
+            raise RuntimeError(f"{command}() {describe_exit(child.poll() or 0)}; its output says why.")
         answer = json.loads(child.reports()[0])
     finally:
         child.kill()
-    if "kind" not in answer:
-        return answer
-    raise {"usage": UsageError, "failure": RuntimeError}[answer["kind"]](answer["sentence"])
+    if "usage" in answer:
+        raise UsageError(answer["usage"])
+    if answer.keys() == {"failure"}:
+        raise RuntimeError(answer["failure"])
+    return answer
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import shlex
 import socket
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -94,6 +95,12 @@ def reason(error: BaseException, most: int = 200) -> str:
     lines = _TENSORFLOW.sub("", str(error)).splitlines()
     first = next((line for line in lines if line.strip()), type(error).__name__)
     return one_line(first, most).rstrip(".")
+
+
+def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table; all rows are equally long."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def last_line(output: bytes, most: int = 500) -> str:

@@ -17,16 +17,14 @@ reported all the same.
 
 import contextlib
 import dataclasses
-import json
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seed_rl.environments.base import PICKLE
-from seed_rl.evaluation.load import KEPT, EvaluateConfig, Subject, load_opponent, load_subject
-from seed_rl.files import shortened, write_atomically
+from seed_rl.evaluation.load import KEPT, EvaluateConfig, Subject, load_subjects
+from seed_rl.files import shortened
 from seed_rl.flags.command_line import check_output, parse_options
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, report_answer, require_package, usage_errors
 from seed_rl.loading import quiet_start
@@ -75,37 +73,34 @@ def _of_kept(config: EvaluateConfig) -> Iterator[EvaluateConfig]:
             yield dataclasses.replace(config, checkpoint=str(prefix))
 
 
-def command(config: EvaluateConfig) -> list[str]:
-    """The command of a process that evaluates, writes nothing, and reports results or a sentence as JSON."""
-    return [sys.executable, "-m", "seed_rl.commands.evaluate", json.dumps(config.to_dict())]
+def _load(config: EvaluateConfig) -> list[Subject]:
+    """The run, and its opponent if there is one; raises UsageError."""
+    with quiet_start(), usage_errors():
+        return load_subjects(config, list(filter(None, (config.logdir, config.against))), config.checkpoint)
 
 
 def _answer(config: EvaluateConfig) -> dict[str, Any]:
-    """The results, or the reason why there are none; see `command`."""
-    with quiet_start(), usage_errors():
-        subject = load_subject(config, config.seed, config.failures)
-        opponent = load_opponent(config, subject)
+    """The results, or the reason why there are none, for `seed_rl.evaluate`; writes nothing."""
+    subjects = _load(config)
     from seed_rl.evaluation.report import play_episodes, results
 
     with usage_errors():
-        episodes, failure = play_episodes(config, subject, opponent)
-    if episodes:
-        return results(config, subject, episodes, failure, opponent)
-    return {"kind": "failure", "sentence": failure}
+        episodes, failure = play_episodes(config, subjects)
+    return results(config, subjects, episodes, failure) if episodes else {"failure": failure}
 
 
 def _evaluate(config: EvaluateConfig) -> int:
     """Evaluates one checkpoint; returns the exit code."""
-    with quiet_start(), usage_errors():
-        subject = load_subject(config, config.seed, config.failures)
-        opponent = load_opponent(config, subject)
+    subject, *others = subjects = _load(config)
     from seed_rl.evaluation.agent import PlayedEpisode
-    from seed_rl.evaluation.report import play_episodes, results, summarize, table
+    from seed_rl.evaluation.report import play_episodes, results, summarize, table, write_results
     from seed_rl.evaluation.video import Rerun, RerunError
 
     run, environment_config = subject.run, subject.environment_config
-    other = opponent.name if opponent else ""
-    output = Path(config.output or RunDirectory(run.logdir).evaluation(subject.checkpoint, other))
+    name = subject.checkpoint
+    for other in others:
+        name += f"_against_{other.run.logdir.absolute().name}_{Path(other.checkpoint).name}"
+    output = Path(config.output or RunDirectory(run.logdir).evaluation(name))
     check_output(output, "output", config.overwrite)
 
     def rerun(episode: PlayedEpisode) -> Rerun:
@@ -117,28 +112,18 @@ def _evaluate(config: EvaluateConfig) -> int:
         except RerunError as error:
             hint = _NO_RENDER_MODE if str(run.game).startswith(f"{PICKLE}:") else ""
             raise UsageError(f"There is no video: {error}{hint}") from None
-    for title, one in (("", subject), ("Against ", opponent)):
-        if one is not None:
-            checkpoint = shortened(Path(one.checkpoint))
-            print(f"{title}{checkpoint}: {one.env_frames:,} frames of training.", flush=True)
+    for title, one in zip(("", "Against "), subjects, strict=False):
+        print(f"{title}{shortened(Path(one.checkpoint))}: {one.env_frames:,} frames of training.", flush=True)
     with usage_errors():
-        episodes, failure = play_episodes(config, subject, opponent)
+        episodes, failure = play_episodes(config, subjects)
     code = 0
     if episodes:
         summary = summarize(run, episodes)
         print(table(summary, environment_config.num_action_repeats, config.episodes_asked))
-        try:
-            output.parent.mkdir(parents=True, exist_ok=True)
-            text = json.dumps(results(config, subject, episodes, failure, opponent), indent=2)
-            write_atomically(output, text + "\n")
-            print(f"Results: {shortened(output)}")
-        except OSError as error:
-            complain(f"{output} cannot be written ({reason(error)}).")
-            code = 1
-        singles = [episode for episode in episodes if isinstance(episode, PlayedEpisode)]
-        by_return = sorted(singles, key=lambda episode: episode.episode_return)
-        if opponent is None:
-            _show(subject, summary, (lambda: rerun(by_return[-1])) if singles else None)
+        code = write_results(output, results(config, subjects, episodes, failure))
+        by_return = sorted(episodes, key=lambda episode: episode.episode_return)
+        if not others:
+            _show(subject, summary, None if episodes[0].returns else lambda: rerun(by_return[-1]))
         if config.record:
             best, typical = by_return[-1], by_return[len(by_return) // 2]
             code = _record(Path(config.record), lambda: (rerun(best), rerun(typical))) or code
@@ -186,4 +171,4 @@ def _record(path: Path, reruns: "Callable[[], tuple[Rerun, Rerun]]") -> int:
 
 
 if __name__ == "__main__":
-    report_answer(lambda: _answer(EvaluateConfig.of(**json.loads(sys.argv[1]))))
+    report_answer(EvaluateConfig, _answer)

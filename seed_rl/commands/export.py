@@ -12,7 +12,7 @@ import dataclasses
 import os
 from pathlib import Path
 
-from seed_rl.evaluation.load import Subject, SubjectConfig, load_subject
+from seed_rl.evaluation.load import PlayConfig, Subject, SubjectConfig, load_subject
 from seed_rl.flags.command_line import check_output, parse_options
 from seed_rl.flags.errors import UsageError, require_package, usage_errors
 from seed_rl.loading import quiet_start
@@ -55,7 +55,7 @@ def main(argv: list[str]) -> int:
     output = Path(config.output) if config.output else default
     _check(output, config)
     with quiet_start(), usage_errors():
-        subject = load_subject(config)
+        subject = load_subject(config.logdir, config.checkpoint, PlayConfig(trust_code=config.trust_code))
         checked = _write(config.format, subject, output)
     print(f"{subject.checkpoint}: {subject.env_frames:,} frames of training.\nPolicy: {output}{checked}")
     return 0

@@ -17,7 +17,7 @@ from seed_rl.environments import registry as environments
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.flagfile import configs_directory, find_preset
 from seed_rl.launch.probe import found, probe
-from seed_rl.messages import how_to_install, one_line
+from seed_rl.messages import how_to_install, in_columns, one_line
 from seed_rl.options import Options, option
 
 _LEGEND = (
@@ -48,7 +48,7 @@ def main(argv: list[str]) -> int:
             notes += _refusals(name, kind)
     if importlib.util.find_spec("tensorflow") is None:
         notes.append(f"Training needs TensorFlow, which is not installed; {how_to_install('learner')}.")
-    for line in (*_table(rows), "", *_LEGEND, *([""] if notes else []), *notes):
+    for line in (*in_columns(rows), "", *_LEGEND, *([""] if notes else []), *notes):
         print(line)
     return 0
 
@@ -79,8 +79,3 @@ def _refusals(name: str, kind: Kind) -> Iterator[str]:
             by_need.setdefault(needed, []).append(agent)
     for needed, agents in by_need.items():
         yield f"{name}: its actions are {kind.action}, and {', '.join(agents)} need {needed}."
-
-
-def _table(rows: list[list[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -7,7 +7,7 @@ import contextlib
 from pathlib import Path
 
 from seed_rl.environments.making import Probed
-from seed_rl.flags.errors import require_package
+from seed_rl.flags.errors import UsageError, require_package
 from seed_rl.flags.resolve import Launching
 from seed_rl.launch.child import ACTOR_ENV, LEARNER_ENV, Child
 from seed_rl.launch.directory import (
@@ -70,6 +70,10 @@ def train(
         local = settings.read(LocalConfig)
         if local.record_every_minutes:
             require_package("imageio_ffmpeg", "record")
+            if settings.environment_config().has_players:
+                raise UsageError(
+                    "--record_every_minutes makes videos of environments for one player only; leave it out."
+                )
         private = private_server_address(local.num_learners)
         address = local.server_address or stack.enter_context(private)
         sockets = None if local.server_address else Path(address.removeprefix("unix:")).parent

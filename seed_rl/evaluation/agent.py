@@ -1,40 +1,44 @@
 """Acting by a trained policy: on an environment's own observations, and through whole episodes."""
 
-import contextlib
 import copy
+import dataclasses
 import itertools
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
 import tensorflow as tf
 
-from seed_rl.algorithms.policy import Policy
+from seed_rl.algorithms.policy import Acted, Policy
 from seed_rl.environments.actions import action_decoder
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite, ends_episode, raw_reward
 from seed_rl.environments.batched import empty_output
-from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig, Fault
+from seed_rl.environments.failures import EnvironmentFailedError, Fault
 from seed_rl.environments.observations import observation_leaves
+from seed_rl.environments.players import PlayersEnvironment
 from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.specs import Spaces, environment_spec
 from seed_rl.evaluation.load import PlayConfig
 from seed_rl.metrics.episodes import of_info
+from seed_rl.ops import draws
 from seed_rl.seeds import derived_seed
-from seed_rl.types import EnvironmentSpec, EnvOutput, Nest, flatten_like
+from seed_rl.types import ArraySpec, EnvOutput, Nest, flatten_like
 
 
 class PlayedEpisode(NamedTuple):
-    """An episode that was played to its end.
+    """An episode that was played to its end, or a game of several players.
 
     Attributes:
-      number: determines the seed, together with that of the evaluation. Numbers count from 0; those of void
-        episodes are left out.
+      number: determines the seed, together with that of the evaluation, and who plays which player. Numbers
+        count from 0; those of void episodes are left out.
       seed: the seed of the environment's reset; with `actions`, it reproduces the episode.
-      actions: one per agent step, in the environment's own format.
-      episode_return: sum of the raw rewards.
-      figures: those of the environment's own, not checked yet.
+      actions: one per agent step, in the environment's own format; in a game (player, action), in the format
+        of the action spec.
+      episode_return: sum of the raw rewards; in a game the mean over `players`.
+      figures: those of the environment's own, of the first of `players`; not checked yet.
+      returns: of each player of a game.
+      players: those of the first side, which is the one that is evaluated.
     """
 
     number: int
@@ -42,10 +46,12 @@ class PlayedEpisode(NamedTuple):
     actions: list[Any]
     episode_return: float
     figures: Mapping[str, float] = {}
+    returns: tuple[float, ...] = ()
+    players: tuple[int, ...] = ()
 
     @property
     def agent_steps(self) -> int:
-        """Its length, in agent steps."""
+        """Its length, in agent steps of all players together."""
         return len(self.actions)
 
 
@@ -57,6 +63,7 @@ class Share:
 
     Attributes:
       batch: the environment.
+      sides: those that act for its P players.
       left: the number of episodes that are still to be played.
       next: the number and the seed of each episode; if some are void, others follow the first ones.
       has_begun: whether an episode has, in this agent step.
@@ -64,26 +71,32 @@ class Share:
     """
 
     def __init__(
-        self, suite: Suite, config: EnvironmentConfig, seed: int, numbers: range, tolerance: FailureConfig
+        self, suite: Suite, config: EnvironmentConfig, sides: Sequence[Any], numbers: range, play: PlayConfig
     ):
         """Makes the environment for the episodes with these numbers."""
+        self._of_first_game = self.sides = sides
         self.left = len(numbers)
-        self.next = ((n, derived_seed(seed, n)) for n in itertools.count(numbers.start, numbers.step))
+        self.next = ((n, derived_seed(play.seed, n)) for n in itertools.count(numbers.start, numbers.step))
         self.has_begun = False
         self.ended: PlayedEpisode | None = None
-        recorded = Suite(suite.config_class, lambda config, seed: _Recorded(suite.make(config, seed), self))
-        seeds = [derived_seed(seed, numbers.start)]
-        self.batch = SingleEnvironments(recorded, config, seeds, tolerance, numbers.start)
+        seeds = [derived_seed(play.seed, numbers.start)] * len(sides)
+        make = PlayersEnvironment if config.has_players else SingleEnvironments
+        recorded = dataclasses.replace(suite, make=lambda *args: _Recorded(suite.make(*args), self))
+        self.batch = make(recorded, config, seeds, play.failures, numbers.start * len(sides))
 
-    def step(self, action: np.ndarray) -> Iterator[PlayedEpisode]:
-        """Takes an agent step, `[1, ...]`; yields the episode that ends with it, if one does.
+    def begin(self) -> None:
+        """Starts the first episode."""
+        self.batch.reset()
+
+    def step(self, actions: np.ndarray, acts: np.ndarray) -> Iterator[PlayedEpisode]:
+        """Takes an agent step, `[P, ...]`, of players who act, `[P]`; yields the episode that ends with it.
 
         Raises:
           EnvironmentFailedError: the environment failed too often to play all of its episodes.
         """
         failure, self.has_begun = None, False
         try:
-            _, (info,) = self.batch.step(action)
+            _, (info,) = self.batch.step(actions)
             is_good = not info.get(Info.EPISODE_IS_VOID, False)
         except EnvironmentFailedError as error:
             failure, is_good = error, self.has_begun  # Only after the end of one is another begun.
@@ -132,69 +145,35 @@ class _Recorded(gymnasium.Wrapper):
         return outcome
 
 
-def play(
-    suite: Suite,
-    environment_config: EnvironmentConfig,
-    policy: Policy,
-    env_id: int,
-    config: PlayConfig,
-) -> Iterator[PlayedEpisode]:
-    """Plays episodes in up to E = `num_envs` environments at the same time, and yields each as it ends.
+class PolicySide:
+    """Actions that a policy chooses in E slots; keeps their recurrent states and last actions."""
 
-    Episodes are assigned to environments in advance, so that short episodes do not count more often than
-    long ones. Another episode is played for each that is void because its environment failed. Policies get
-    `env_id` for every environment; ids from the run's `num_envs` upwards mean evaluation. No more agent
-    steps are played than `max_agent_steps`, of all environments together; what is unfinished then is dropped.
+    def __init__(self, policy: Policy, action: ArraySpec, env_id: int, greedy: bool, seed: int):
+        """A side whose draws follow from a seed; the policy gets `env_id` for all slots."""
+        choose = policy.act_greedy if greedy else policy.act
 
-    Raises:
-      ValueError: the suite refuses the configuration, or the environments have different spaces.
-      ImportError: the suite's engine is not installed.
-      EnvironmentFailedError: an environment failed too often. Every episode that ended before was yielded.
-    """
-    episodes = config.episodes_asked or sys.maxsize
-    size = min(config.num_envs, episodes)
-    with contextlib.ExitStack() as stack:
-        shares = []
-        for index in range(size):
-            numbers = range(index, episodes, size)
-            shares.append(Share(suite, environment_config, config.seed, numbers, config.failures))
-            stack.callback(shares[-1].batch.close)
-        spec = shares[0].batch.spec
-        env = empty_output(spec, size)
-        for index, share in enumerate(shares):
-            if share.batch.spec != spec:
-                raise ValueError(
-                    f"Environment {index} has {share.batch.spec}, but environment 0 has {spec}; environments "
-                    "that play together must have equal spaces."
-                )
-            share.batch.write_to(tf.nest.map_structure(lambda x, i=index: x[i : i + 1], env))
-            share.batch.reset()
-        choose = Choice(policy, spec, size, env_id, config.greedy)
-        steps_left = config.max_agent_steps or sys.maxsize
-        while any(share.left for share in shares):
-            playing = np.array([share.left > 0 for share in shares])
-            steps_left -= int(np.count_nonzero(playing & ~env.truncated))  # A reset is no agent step.
-            if steps_left < 0:
-                return
-            for share, action in zip(shares, np.split(choose(env), size), strict=True):
-                if share.left:
-                    yield from share.step(action)
+        def act(seed: tf.Tensor, *inputs: Any) -> Acted:
+            with draws.seeded(seed):
+                return choose(*inputs)
 
+        self._act = tf.function(act, autograph=False, reduce_retracing=True)
+        self._policy, self._action, self._env_id = policy, action, env_id
+        self._seed, self._calls = seed, 0
+        self._memory: Nest = None  # Last actions and states, arrays `[E, ...]`.
 
-class Choice:
-    """Chooses actions with the policy, and keeps the recurrent states and last actions of E environments."""
-
-    def __init__(self, policy: Policy, spec: EnvironmentSpec, num_envs: int, env_id: int, greedy: bool):
-        self._act = tf.function(policy.act_greedy if greedy else policy.act, autograph=False)
-        self._state: Nest = policy.initial_state(num_envs)
-        self._prev_action = tf.constant(spec.action.zeros(num_envs))
-        self._env_ids = tf.fill([num_envs], env_id)
-
-    def __call__(self, env: EnvOutput) -> np.ndarray:
-        """Actions `[E, ...]` for the environments' outputs, `[E, ...]`."""
-        env = tf.nest.map_structure(tf.constant, env)
-        output, self._state = self._act(self._prev_action, env, self._state, self._env_ids)
-        self._prev_action = output.action
+    def __call__(self, env: EnvOutput, rows: np.ndarray) -> np.ndarray:
+        """The actions of these slots, as `matches.Side` says; the memory of all others stays as it is."""
+        slots = len(env.done)
+        if self._memory is None or len(self._memory[0]) != slots:
+            state = tf.nest.map_structure(lambda x: x.numpy(), self._policy.initial_state(slots))
+            self._memory = self._action.zeros(slots), state
+        picked = tf.nest.map_structure(lambda x: tf.constant(x[rows]), (env, self._memory))
+        (own, (prev_action, state)), env_ids = picked, tf.fill([len(rows)], self._env_id)
+        self._calls += 1
+        output, state = self._act(tf.constant([self._seed, self._calls]), prev_action, own, state, env_ids)
+        chosen = output.action, state
+        for kept, new in zip(tf.nest.flatten(self._memory), tf.nest.flatten(chosen), strict=True):
+            kept[rows] = new
         return output.action.numpy()
 
 
@@ -224,7 +203,7 @@ class Agent:
         self._decode = action_decoder(env.action_space)
         self._env = empty_output(spec, num_envs or 1)
         self._buffers = flatten_like(spec.observation, self._env.observation)
-        self._choose = Choice(policy, spec, num_envs or 1, env_id, greedy)
+        self._choose = PolicySide(policy, spec.action, env_id, greedy, seed=1)
         self._begins = True
 
     def reset(self) -> None:
@@ -258,5 +237,5 @@ class Agent:
             buffer[:] = array
         env.reward[:], env.done[:] = reward, self._begins or done
         self._begins = False
-        actions = self._decode(self._choose(env))
+        actions = self._decode(self._choose(env, np.arange(size or 1)))
         return actions[0] if size is None else np.stack(actions)

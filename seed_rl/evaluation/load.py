@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 # A value of --checkpoint: each that was kept. The number of episodes, unless something else limits them.
 KEPT, _EPISODES = "kept", 200
+_CHECKPOINT = (
+    "The checkpoint: last, best (by the run's own mean return), or a path prefix such as .../ckpt-1200."
+)
 _TRUST = (
     "Import the modules that the run's record names (--game=module:Id, --network=module:Class), also if "
     "they are neither installed nor on PYTHONPATH, and the run was not trained here by this user."
@@ -39,46 +42,38 @@ class SubjectConfig(Options):
     """Run, and one of its checkpoints."""
 
     logdir: str | None = option(None, "Directory of the run; it can be given without the flag.", is_path=True)
-    checkpoint: str = option(
-        "last",
-        "The checkpoint: last, best (by the run's own mean return), or a path prefix such as .../ckpt-1200.",
-        is_path=True,
-    )
+    checkpoint: str = option("last", _CHECKPOINT, is_path=True)
     trust_code: bool = option(False, _TRUST)
 
 
 @dataclasses.dataclass(frozen=True)
 class PlayConfig(Options):
-    """Number of episodes to play, their seed, and the choice of actions."""
+    """Number of episodes to play, their seed, the choice of actions, and a file for the results."""
 
     episodes: int | None = option(
         None,
-        "Number of episodes to play, or of games of several players (in a tournament: of each pair); by "
-        "default 200, or with --max_agent_steps as many as end within them.",
+        "Number of episodes to play (in a tournament, of each pair); by default 200, or with "
+        "--max_agent_steps as many as end within them.",
         at_least=1,
     )
     max_agent_steps: int | None = option(
-        None,
-        "Most agent steps to play, of all environments together; episodes that have not ended do not count.",
-        at_least=1,
+        None, "Most agent steps, of all environments together; unfinished episodes do not count.", at_least=1
     )
-    num_envs: int = option(
-        16,
-        "Number of environments played at the same time; of players, if there are several in a game.",
-        at_least=1,
-    )
+    num_envs: int = option(16, "Number of environments, or players, that play at the same time.", at_least=1)
     greedy: bool = option(
         False,
         "Take the best action at every step. By default V-trace samples from its policy, and R2D2 explores "
         "with the run's --eval_epsilon (paper: 1e-3).",
     )
-    seed: int = option(
-        1,
-        "Seed of the evaluation; each episode derives its own from this and its number.",
-        at_least=0,
-        at_most=LARGEST_SEED,
+    seed: int = option(1, "Seed; each episode derives its own.", at_least=0, at_most=LARGEST_SEED)
+    output: str | None = option(
+        None,
+        "JSON file for the results; by default evaluations/ckpt-UPDATES.json in the run directory (with "
+        "--against, ckpt-UPDATES_against_RUN_ckpt-UPDATES.json), and none of a tournament.",
+        is_path=True,
     )
     overwrite: bool = option(False, "Overwrite results and videos that already exist.")
+    trust_code: bool = option(False, _TRUST)
     failures: FailureConfig = part(FailureConfig)
 
     @property
@@ -89,56 +84,36 @@ class PlayConfig(Options):
 
 @dataclasses.dataclass(frozen=True)
 class EvaluateConfig(PlayConfig, SubjectConfig):
-    """Checkpoint to evaluate, its opponent in games of several players, and files for the results."""
+    """Checkpoint to evaluate, its opponent in games of several players, and a video."""
 
     checkpoint: str = option(
         "last",
-        "The checkpoint: last, best (by the run's own mean return), or a path prefix such as .../ckpt-1200. "
-        "kept: each of those of --keep_checkpoint_every_agent_steps, unless it has results already.",
+        f"{_CHECKPOINT} kept: each of those of --keep_checkpoint_every_agent_steps, unless it has results.",
         is_path=True,
     )
     against: str | None = option(
         None,
-        "Another run of the same game of several players, or a path prefix of a checkpoint: the run plays "
-        "one player, in turn each of them, and this opponent all others. By default the run plays them all.",
-        is_path=True,
-    )
-    output: str | None = option(
-        None,
-        "JSON file for the results; by default evaluations/ckpt-UPDATES.json in the run directory, with "
-        "--against evaluations/ckpt-UPDATES_against_RUN_ckpt-UPDATES.json.",
+        "Opponent in a game of several players, a run or a checkpoint's path prefix: it plays all but one, "
+        "which the run plays, in turn each of them. By default the run plays them all.",
         is_path=True,
     )
     record: str | None = option(
         None,
-        "Video file, .mp4 or .gif, with the best and a typical (median) episode. Needs the extra [record].",
+        "Video file, .mp4 or .gif, of the best and a median episode. Needs the extra [record].",
         is_path=True,
     )
 
     def validate(self) -> None:
         """Checks that the video's name ends in a supported format, and that files are of one checkpoint."""
-        if self.against is not None and (self.checkpoint == KEPT or self.record):
-            other = "--record" if self.record else f"--checkpoint={KEPT}"
-            raise ValueError(f"--against plays one checkpoint and makes no video; leave out {other}.")
-        if self.checkpoint == KEPT and (self.output or self.record):
+        if self.checkpoint == KEPT and (self.output or self.record or self.against):
             raise ValueError(
                 f"--checkpoint={KEPT} evaluates several checkpoints, and --output and --record name a file "
-                "for one; leave them out."
+                "for one, and --against is for one; leave them out."
             )
         if self.record is not None and not self.record.endswith((".mp4", ".gif")):
             raise ValueError(
                 f"--record={self.record} has no supported format; its name must end in .mp4 or .gif."
             )
-
-
-@dataclasses.dataclass(frozen=True)
-class TournamentConfig(PlayConfig):
-    """Games of each pair of runs, and a file for the scores."""
-
-    output: str | None = option(
-        None, "JSON file for the scores; by default they are only printed.", is_path=True
-    )
-    trust_code: bool = option(False, _TRUST)
 
 
 class Subject(NamedTuple):
@@ -170,51 +145,38 @@ class Subject(NamedTuple):
         return int(self.run.learner_settings["num_envs"])
 
     @property
-    def name(self) -> str:
-        """Name of the run's directory and the checkpoint, as part of a file name."""
-        return f"{self.run.logdir.absolute().name}_{Path(self.checkpoint).name}"
-
-    @property
     def described(self) -> dict[str, Any]:
-        """Names and figures of the subject, for the results of games."""
+        """Names and figures of the subject, for results."""
         about = {"run": str(self.run.logdir), "checkpoint": self.checkpoint, "env_frames": self.env_frames}
-        return about | {"agent": self.run.agent}
-
-    @property
-    def num_players(self) -> int:
-        """P, the players of a game."""
-        return self.probed.spec.num_players
+        return about | {"training_seconds": self.seconds, "agent": self.run.agent}
 
 
-def load_subject(
-    config: SubjectConfig,
-    seed: int = 1,
-    failures: FailureConfig = FailureConfig(),  # noqa: B008 (immutable)
-) -> Subject:
+def load_subject(name: str, checkpoint: str, config: PlayConfig) -> Subject:
     """Rebuilds the agent of a run, and probes its environments; imports TensorFlow, seeds Keras and NumPy.
 
-    Making an environment may fail as often as `failures` says.
+    The name is that of the run's directory, or with the checkpoint `last`, the path prefix of another one.
 
     Raises:
       ValueError: this is not a run directory, or has no such checkpoint, or one that does not match its
         settings; one sentence, which names the differences where they are known.
       ImportError: the suite's engine is not installed.
     """
-    run = record.read(str(config.logdir))
-    check_imports(run.logdir, run.identity, run.agent_settings, config.trust_code)
+    run, checkpoint = _recorded(name, checkpoint, config.trust_code)
     suite = environments.suite(run.environment)
     environment_config = run.environment_config().for_evaluation()
-    with contextlib.closing(Probe([(run.environment, environment_config.to_dict())], failures)) as probe:
+    with contextlib.closing(
+        Probe([(run.environment, environment_config.to_dict())], config.failures)
+    ) as probe:
         with fast_tensorflow_import():
             import keras
 
             from seed_rl.devices.placement import share_gpus
 
         share_gpus()
-        prefix = _find_checkpoint(run, config.checkpoint)
+        prefix = _find_checkpoint(run, checkpoint)
         probed = found(*probe.answers())
         probe.warn()
-    keras.utils.set_random_seed(derived_seed(seed))
+    keras.utils.set_random_seed(derived_seed(config.seed))
     policy, progress = _restored(run, probed.spec, prefix)
     trained = int(progress.env_frames.numpy()), float(progress.seconds.numpy())
     return Subject(run, suite, environment_config, probed, policy, prefix, *trained)
@@ -228,7 +190,10 @@ def _restored(run: RunRecord, spec: EnvironmentSpec, prefix: str) -> "tuple[Poli
     try:
         return algorithm.policy, restore_algorithm(algorithm, prefix)
     except ValueError as error:
-        if not (differing := _recorded_differences(run, prefix)):
+        differing = []  # The settings of the run in whose directory the checkpoint is.
+        with contextlib.suppress(ValueError):
+            differing = record.differences(record.read(_logdir_of(prefix)).identity, run.identity)
+        if not differing:
             raise
         raise ValueError(
             f"The checkpoint {prefix} does not match the configuration of {run.logdir} "
@@ -236,21 +201,20 @@ def _restored(run: RunRecord, spec: EnvironmentSpec, prefix: str) -> "tuple[Poli
         ) from error
 
 
-def _named(name: str) -> tuple[str, str]:
-    """The run directory and the checkpoint of a name, which is a run's directory or a checkpoint's prefix."""
+def _recorded(name: str, checkpoint: str, trust_code: bool) -> tuple[RunRecord, str]:
+    """The run of a directory, or of a checkpoint's prefix, and its checkpoint; raises ValueError."""
     prefix = name.removesuffix(CHECKPOINT_INDEX)
-    if not os.path.exists(f"{prefix}{CHECKPOINT_INDEX}"):
-        return name, "last"
-    above = list(Path(os.path.abspath(prefix)).parents)[:4]
-    return str(next((path for path in above if RunDirectory(path).record.exists()), above[0])), prefix
+    if checkpoint == "last" and os.path.exists(f"{prefix}{CHECKPOINT_INDEX}"):
+        name, checkpoint = _logdir_of(prefix), prefix
+    run = record.read(name)
+    check_imports(run.logdir, run.identity, run.agent_settings, trust_code)
+    return run, checkpoint
 
 
-def load_named(name: str, trust_code: bool, config: PlayConfig) -> Subject:
-    """The subject of a run directory's last checkpoint, or of a checkpoint's path prefix.
-
-    Raises what `load_subject` raises.
-    """
-    return load_subject(SubjectConfig(*_named(name), trust_code), config.seed, config.failures)
+def _logdir_of(checkpoint: str) -> str:
+    """The directory in which a checkpoint is, up to four levels below it; that of a run if there is one."""
+    above = list(Path(os.path.realpath(checkpoint)).parents)[:4]
+    return str(next((path for path in above if RunDirectory(path).record.exists()), above[0]))
 
 
 def load_rival(name: str, identity: Mapping[str, Any], spec: EnvironmentSpec) -> "Policy":
@@ -259,9 +223,7 @@ def load_rival(name: str, identity: Mapping[str, Any], spec: EnvironmentSpec) ->
     Raises:
       ValueError: there is no such run or checkpoint, or it is of another game; one sentence.
     """
-    logdir, checkpoint = _named(name)
-    run = record.read(logdir)
-    check_imports(run.logdir, run.identity, run.agent_settings, trust_code=False)
+    run, checkpoint = _recorded(name, "last", trust_code=False)
     if run.identity["environment"] != identity["environment"]:
         raise ValueError(
             f"--opponents={name} is a run of another game, or with other settings of it "
@@ -270,61 +232,23 @@ def load_rival(name: str, identity: Mapping[str, Any], spec: EnvironmentSpec) ->
     return _restored(run, spec, _find_checkpoint(run, checkpoint))[0]
 
 
-def load_opponent(config: EvaluateConfig, subject: Subject) -> Subject | None:
-    """The opponent of --against; None if there is none.
+def load_subjects(config: PlayConfig, names: Sequence[str], checkpoint: str = "last") -> list[Subject]:
+    """The subjects with these names, which play against each other; the checkpoint is that of the first one.
 
     Raises:
-      ValueError: there is a flag that the number of players does not allow, or the opponent is of another
-        game; one sentence.
+      ValueError: as in `load_subject`, or several do not all play the same game of several players.
     """
-    if config.record and subject.num_players > 1:
-        raise ValueError("--record makes videos of environments for one player only; leave it out.")
-    if config.against is None:
-        return None
-    opponent = load_named(config.against, config.trust_code, config)
-    _check_same_game([subject, opponent])
-    return opponent
-
-
-def load_rivals(config: TournamentConfig, names: Sequence[str]) -> list[Subject]:
-    """The subjects of a tournament; each name is that of a run directory, or a checkpoint's path prefix.
-
-    Raises:
-      ValueError: there are fewer than two, one is named twice, or they are of different games; one sentence.
-    """
-    if len(names) < 2:
-        raise ValueError(
-            "A tournament needs at least two runs; name their directories, or path prefixes of checkpoints."
-        )
-    subjects: list[Subject] = []
-    for name in names:
-        subject = load_named(name, config.trust_code, config)
-        if any(os.path.realpath(subject.checkpoint) == os.path.realpath(one.checkpoint) for one in subjects):
+    named = zip(names, (checkpoint, *["last"] * len(names)), strict=False)
+    subjects = [load_subject(*one, config) for one in named]
+    games = [(one.run.environment, one.run.game, one.probed.spec) for one in subjects]
+    for one, game in zip(subjects[1:], games[1:], strict=True):
+        if game != games[0] or game[-1].num_players == 1:
+            here, there = ("{} {} with {}".format(*each) for each in (game, games[0]))
             raise ValueError(
-                f"{name} names the checkpoint {subject.checkpoint} a second time; leave one of them out."
+                f"{one.run.logdir} is of {here}, and {subjects[0].run.logdir} of {there}; name runs of the "
+                "same game of several players, with equal spaces."
             )
-        subjects.append(subject)
-        _check_same_game(subjects)
     return subjects
-
-
-def _check_same_game(subjects: Sequence[Subject]) -> None:
-    """Raises ValueError unless all play the same game of several players, with equal spaces."""
-    first = subjects[0]
-    for one in subjects:
-        here, there = one.run.logdir, first.run.logdir
-        if one.num_players == 1:
-            raise ValueError(f"{here} is a run of a game for one player; name runs of a game for several.")
-        games = [f"{subject.run.environment} {subject.run.game}" for subject in (one, first)]
-        if games[0] != games[1]:
-            raise ValueError(
-                f"{here} is of {games[0]}, but {there} of {games[1]}; name runs of the same game."
-            )
-        if one.probed.spec != first.probed.spec:
-            raise ValueError(
-                f"{here} has {one.probed.spec}, but {there} has {first.probed.spec}; name runs with equal "
-                "spaces."
-            )
 
 
 def _find_checkpoint(run: RunRecord, checkpoint: str) -> str:
@@ -334,10 +258,9 @@ def _find_checkpoint(run: RunRecord, checkpoint: str) -> str:
     if checkpoint not in ("last", "best"):
         prefix = checkpoint.removesuffix(CHECKPOINT_INDEX)
         if not os.path.exists(f"{prefix}{CHECKPOINT_INDEX}"):
-            example = RunDirectory(Path("RUN")).checkpoints.prefix(1200)
             raise ValueError(
-                f"--checkpoint={checkpoint} is not a checkpoint; use last, best, or the path of one "
-                f"without its ending, such as {example}."
+                f"--checkpoint={checkpoint} is not a checkpoint; use last, best, or a path prefix such as "
+                ".../ckpt-1200."
             )
         return prefix
     find = newest_checkpoint if checkpoint == "last" else best_checkpoint
@@ -348,11 +271,3 @@ def _find_checkpoint(run: RunRecord, checkpoint: str) -> str:
             hint = "the first is saved after a full window of episodes; use --checkpoint=last"
         raise ValueError(f"{run.logdir} has no {checkpoint} checkpoint yet; {hint}.")
     return path
-
-
-def _recorded_differences(run: RunRecord, checkpoint: str) -> list[str]:
-    """The settings that differ between `run` and the run in whose directory the checkpoint is."""
-    for directory in list(Path(os.path.realpath(checkpoint)).parents)[:4]:
-        with contextlib.suppress(ValueError):
-            return record.differences(record.read(str(directory)).identity, run.identity)
-    return []

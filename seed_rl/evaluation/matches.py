@@ -1,23 +1,20 @@
-"""Games of several players between sides, such as trained policies: played, and told who won."""
+"""Episodes and games, played between sides, such as trained policies; and who won."""
 
 import contextlib
-import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
 
-from seed_rl.algorithms.policy import Acted, Policy
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.batched import empty_output
-from seed_rl.environments.making import make_batch
+from seed_rl.evaluation.agent import PlayedEpisode, PolicySide, Share
 from seed_rl.evaluation.load import PlayConfig, Subject
 from seed_rl.metrics.episodes import of_info
-from seed_rl.ops import draws
 from seed_rl.seeds import derived_seed
-from seed_rl.types import ArraySpec, EnvOutput, Nest
+from seed_rl.types import EnvOutput
 
 _NORMAL_QUANTILE = 1.959964  # Of a 95% interval.
 
@@ -34,98 +31,32 @@ class Side(Protocol):
         Args:
           env: the newest records of all E slots, `[E, ...]`, which must not be changed. Observations have the
             form of the environment's spec, so bools are packed: `np.unpackbits(x, axis=-1, count=n)`.
-          rows: the side's own slots that act now, int `[N]`, N >= 1, ascending. None of them is idle, or at
-            the end of an episode that was cut short.
+          rows: the side's own slots that act now, int `[N]`, N >= 1, ascending.
 
         Returns:
           Their actions, `[N, ...]`, as in the action spec.
         """
 
 
-class PlayedGame(NamedTuple):
-    """A game that was played to its end; the first side is the one that is evaluated.
-
-    Attributes:
-      number: determines the seed, together with that of the evaluation, and the sides' places; counts from 0.
-      seed: that of the environment's reset.
-      returns: of each player.
-      agent_steps: of all players together.
-      players: those that the first side acted for.
-      figures: those of the environment's own, of the first of these players; not checked yet.
-    """
-
-    number: int
-    seed: int
-    returns: tuple[float, ...]
-    agent_steps: int
-    players: tuple[int, ...]
-    figures: Mapping[str, float] = {}
-
-    @property
-    def episode_return(self) -> float:
-        """Mean return of the first side's players."""
-        return float(np.mean([self.returns[player] for player in self.players]))
-
-    @property
-    def score(self) -> float:
-        """1 if the first side's return is higher than all others, 0.5 if it equals the highest, else 0."""
-        own = self.episode_return
-        highest = max(x for player, x in enumerate(self.returns) if player not in self.players)
-        return 1.0 if own > highest else 0.5 if own == highest else 0.0
-
-
-class PolicySide:
-    """Side whose actions a policy chooses; keeps its recurrent states and last actions, one for each slot."""
-
-    def __init__(self, policy: Policy, action: ArraySpec, env_id: int, greedy: bool, seed: int):
-        """A side whose draws follow from a seed; the policy gets `env_id` for all slots."""
-        choose = policy.act_greedy if greedy else policy.act
-
-        def act(seed: tf.Tensor, *inputs: Any) -> Acted:
-            with draws.seeded(seed):
-                return choose(*inputs)
-
-        self._act = tf.function(act, autograph=False, reduce_retracing=True)
-        self._policy, self._action, self._env_id = policy, action, env_id
-        self._seed, self._calls = seed, 0
-        self._memory: Nest = None  # Last actions and states, arrays `[E, ...]`.
-
-    def __call__(self, env: EnvOutput, rows: np.ndarray) -> np.ndarray:
-        """The actions of these slots; the memory of all others stays as it is."""
-        slots = len(env.done)
-        if self._memory is None or len(self._memory[0]) != slots:
-            state = tf.nest.map_structure(lambda x: x.numpy(), self._policy.initial_state(slots))
-            self._memory = self._action.zeros(slots), state
-        picked = tf.nest.map_structure(lambda x: tf.constant(x[rows]), (env, self._memory))
-        (own, (prev_action, state)), env_ids = picked, tf.fill([len(rows)], self._env_id)
-        self._calls += 1
-        output, state = self._act(tf.constant([self._seed, self._calls]), prev_action, own, state, env_ids)
-        chosen = output.action, state
-        for kept, new in zip(tf.nest.flatten(self._memory), tf.nest.flatten(chosen), strict=True):
-            kept[rows] = new
-        return output.action.numpy()
-
-
-def policy_sides(subject: Subject, opponent: Subject | None, config: PlayConfig) -> list[Side]:
-    """The sides of game 0: the subject for player 0, and for all others the opponent, if there is one."""
-
-    def side(one: Subject, number: int) -> PolicySide:
-        seed = derived_seed(config.seed, 0, number)
-        return PolicySide(one.policy, one.probed.spec.action, one.evaluation_env_id, config.greedy, seed)
-
-    first = side(subject, 0)
-    return [first, *[side(opponent, 1) if opponent else first] * (subject.num_players - 1)]
+def policy_sides(subjects: Sequence[Subject], config: PlayConfig) -> list[Side]:
+    """The sides of game 0: the first subject for player 0, and for all others the last one."""
+    sides = []
+    for number, one in enumerate(subjects):
+        given = one.policy, one.probed.spec.action, one.evaluation_env_id, config.greedy
+        sides.append(PolicySide(*given, derived_seed(config.seed, 0, number)))
+    return [sides[0], *sides[-1:] * (subjects[0].probed.spec.num_players - 1)]
 
 
 def play_games(
     suite: Suite, environment_config: EnvironmentConfig, sides: Sequence[Side], config: PlayConfig
-) -> Iterator[PlayedGame]:
-    """Plays games for P players between sides, and yields each as it ends.
+) -> Iterator[PlayedEpisode]:
+    """Plays games for P players, or episodes if P is 1, between sides, and yields each as it ends.
 
     G = `num_envs // P` games (at least one) are played at the same time, in E = G P slots. Games are assigned
     to the slots in advance, so that short ones do not count more often than long ones. The same settings,
-    seed and sides give the same games. A game that is void because its environment failed is played again,
-    from another start. No more agent steps are played than `max_agent_steps`, of all players together.
+    seed and sides give the same games. Another game is played for each that is void because its environment
+    failed. No more agent steps are played than `max_agent_steps`, of all players together; what is unfinished
+    then is dropped.
 
     Args:
       suite: that of the game.
@@ -135,107 +66,103 @@ def play_games(
       config: number of games, seed, and others.
 
     Raises:
-      ValueError: the game is not for P players, or the suite refuses the configuration.
+      ValueError: the game is not for P players, the suite refuses the configuration, or the environments have
+        different spaces.
       ImportError: the suite's engine is not installed.
       EnvironmentFailedError: an environment failed too often. Every game that ended before was yielded.
     """
     players, games = len(sides), config.episodes_asked or sys.maxsize
     size = min(max(1, config.num_envs // players), games)
+    share_of = _GameShare if environment_config.has_players else Share
     with contextlib.ExitStack() as stack:
-        series = []
+        shares = []
         for index in range(size):
-            numbers = iter(range(index, games, size))
-            series.append(_Series(suite, environment_config, sides, numbers, config, index * players))
-            stack.callback(series[-1].batch.close)
-        spec = series[0].batch.spec
+            shares.append(share_of(suite, environment_config, sides, range(index, games, size), config))
+            stack.callback(shares[-1].batch.close)
+        spec = shares[0].batch.spec
         if spec.num_players != players:
             raise ValueError(
                 f"There are {players} sides for a game of {spec.num_players} players; give one for each."
             )
-        env = empty_output(spec, size * players)
-        for index, one in enumerate(series):
-            own = slice(index * players, (index + 1) * players)
-            one.batch.write_to(tf.nest.map_structure(lambda x, own=own: x[own], env))
-            one.begin()
-        distinct = list({id(side): side for side in sides}.values())
-        nobody: list[Side | None] = [None] * players
-        steps_left = config.max_agent_steps or sys.maxsize
-        while any(one.sides for one in series):
-            acts_for = [side for one in series for side in one.sides or nobody]
-            acts = ~env.truncated & [side is not None for side in acts_for]
-            steps_left -= int(np.count_nonzero(acts))
-            if steps_left < 0:
-                return
-            actions = spec.action.zeros(size * players)
-            for side in distinct:
-                rows = np.flatnonzero(acts & [one is side for one in acts_for])
-                if len(rows):
-                    actions[rows] = side(env, rows)
-            for one, chosen in zip(series, np.split(actions, size), strict=True):
-                if one.sides:
-                    yield from one.step(chosen)
+        yield from _played(shares, config.max_agent_steps or sys.maxsize)
 
 
-class _Series:
-    """The games that are assigned to P slots, one after another.
+def _played(shares: Sequence[Share], steps_left: int) -> Iterator[PlayedEpisode]:
+    """Plays what the shares have, up to a number of agent steps; raises what `play_games` raises."""
+    spec, players = shares[0].batch.spec, len(shares[0].sides)
+    env = empty_output(spec, len(shares) * players)
+    for index, share in enumerate(shares):
+        if share.batch.spec != spec:
+            raise ValueError(
+                f"Environment {index * players} has {share.batch.spec}, but environment 0 has {spec}; "
+                "environments that play together must have equal spaces."
+            )
+        own = slice(index * players, (index + 1) * players)
+        share.batch.write_to(tf.nest.map_structure(lambda x, own=own: x[own], env))
+        share.begin()
+    while any(share.left for share in shares):
+        # A player whose last observation is shown, or who is idle, takes no agent step.
+        acts = ~env.truncated & np.repeat([share.left > 0 for share in shares], players)
+        steps_left -= int(np.count_nonzero(acts))
+        if steps_left < 0:
+            return
+        of_slots = [side for share in shares for side in share.sides]
+        actions = spec.action.zeros(len(acts))
+        for side in {id(side): side for side in of_slots}.values():
+            rows = np.flatnonzero(acts & [one is side for one in of_slots])
+            if len(rows):
+                actions[rows] = side(env, rows)
+        for share, *step in zip(shares, *(np.split(x, len(shares)) for x in (actions, acts)), strict=True):
+            if share.left:
+                yield from share.step(*step)
 
-    Attributes:
-      batch: their environment.
-      sides: of each player of the game that is played; none after the last one.
-    """
 
-    def __init__(
-        self,
-        suite: Suite,
-        environment_config: EnvironmentConfig,
-        sides: Sequence[Side],
-        numbers: Iterator[int],
-        config: PlayConfig,
-        first_env: int,
-    ):
-        self._of_first_game, self._numbers, self._seed = sides, numbers, config.seed
-        seeds = [derived_seed(config.seed, first_env + player) for player in range(len(sides))]
-        self.batch = make_batch(suite, environment_config, seeds, config.failures, first_env)
-        self.sides: list[Side] = []
-        self._game = PlayedGame(0, 0, (), 0, ())
+class _GameShare(Share):
+    """The games of P players that are assigned to P slots, one after another."""
 
     def begin(self) -> None:
-        """Starts the next game, if there is one."""
-        self.sides, number = [], next(self._numbers, None)
-        if number is None:
-            return
+        """Starts the next game."""
+        number, seed = next(self.next)
         order = self._of_first_game
         self.sides = [order[(player - number) % len(order)] for player in range(len(order))]
-        seed = derived_seed(self._seed, number)
         players = tuple(player for player, side in enumerate(self.sides) if side is order[0])
-        self._game = PlayedGame(number, seed, (), 0, players)
+        self._game = PlayedEpisode(number, seed, [], 0.0, players=players)
         self.batch.reset([seed] * len(order))
 
-    def step(self, actions: np.ndarray) -> Iterator[PlayedGame]:
-        """Takes an agent step, `[P, ...]`; yields the game if it ends, and starts the next one."""
+    def step(self, actions: np.ndarray, acts: np.ndarray) -> Iterator[PlayedEpisode]:
+        """Takes an agent step; yields the game if it ends, and starts the next one."""
+        self._game.actions.extend((player, actions[player]) for player in np.flatnonzero(acts))
         _, infos = self.batch.step(actions)
-        ended = [info[Info.PLAYER_EPISODE] for info in infos if Info.PLAYER_EPISODE in info]
-        if ended:
-            returns, steps = zip(*ended, strict=True)
-            own = of_info(infos[self._game.players[0]])
-            yield self._game._replace(returns=tuple(map(float, returns)), agent_steps=sum(steps), figures=own)
+        if Info.PLAYER_EPISODE in infos[0]:
+            self.left -= 1
+            returns = tuple(float(info[Info.PLAYER_EPISODE][0]) for info in infos)
+            players = self._game.players
+            mean, figures = float(np.mean([returns[p] for p in players])), of_info(infos[players[0]])
+            yield self._game._replace(episode_return=mean, figures=figures, returns=returns)
+        elif Info.EPISODE_IS_VOID in infos[0]:
+            self.batch.reset()  # Replaces the environment; the first reset of a replacement takes no seed.
+        else:
+            return
+        if self.left:
             self.begin()
 
 
-def scored(games: Sequence[PlayedGame]) -> dict[str, float]:
-    """Wins, draws and losses of the first side; `score` is the share of games won, and half of those drawn.
+def scored(games: Sequence[PlayedEpisode]) -> dict[str, float]:
+    """Wins, draws and losses of the first side, whose return must be higher than all others for a win.
 
-    `score_low` and `score_high` bound Wilson's 95% interval of the score, which is a little wide with draws.
+    `score` is the share of games won, and half of those drawn, in which it equals the highest; `score_low`
+    and `score_high` bound Wilson's 95% interval of it, which is a little wide with draws.
     """
-    each = [game.score for game in games]
-    share = float(np.mean(each))
+    highest = [max(x for p, x in enumerate(game.returns) if p not in game.players) for game in games]
+    each = np.sign(np.array([game.episode_return for game in games]) - highest)
+    counts = {name: int(np.sum(each == x)) for name, x in (("wins", 1), ("draws", 0), ("losses", -1))}
+    share = (1 + float(np.mean(each))) / 2
     low, high = wilson_interval(share, len(each))
-    counts = {name: each.count(value) for name, value in (("wins", 1.0), ("draws", 0.5), ("losses", 0.0))}
     return {**counts, "score": share, "score_low": low, "score_high": high}
 
 
 def wilson_interval(share: float, count: int) -> tuple[float, float]:
     """Wilson's 95% interval (1927) of a probability, from a share of `count` independent trials."""
     z = _NORMAL_QUANTILE**2 / count
-    centre, half = share + z / 2, math.sqrt(z * (share * (1 - share) + z / 4))
+    centre, half = share + z / 2, float(np.sqrt(z * (share * (1 - share) + z / 4)))
     return (centre - half) / (1 + z), (centre + half) / (1 + z)

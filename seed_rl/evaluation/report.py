@@ -1,7 +1,8 @@
 """An evaluation: plays its episodes, and reports statistics as a table, as JSON and in TensorBoard."""
 
+import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import tensorflow as tf
 import tqdm
 
 from seed_rl.environments.failures import EnvironmentFailedError
-from seed_rl.evaluation.agent import PlayedEpisode, play
+from seed_rl.evaluation.agent import PlayedEpisode
 from seed_rl.evaluation.load import PlayConfig, Subject
-from seed_rl.evaluation.matches import PlayedGame, play_games, policy_sides, scored
-from seed_rl.messages import say
+from seed_rl.evaluation.matches import play_games, policy_sides, scored
+from seed_rl.files import shortened, write_atomically
+from seed_rl.messages import complain, reason, say
 from seed_rl.metrics.episodes import OWN, OwnMetrics, means
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.record import RunRecord
@@ -24,25 +26,21 @@ from seed_rl.runs.scores import published_scores
 _SILENT_SECS = 5.0
 _OF_PLAYER = "mean_return_of_player_"
 
-# An episode, or a game of several players.
-Played = PlayedEpisode | PlayedGame
 
-
-def play_episodes(
-    config: PlayConfig, subject: Subject, opponent: Subject | None = None
-) -> tuple[list[Played], str | None]:
+def play_episodes(config: PlayConfig, subjects: Sequence[Subject]) -> tuple[list[PlayedEpisode], str | None]:
     """The episodes in the order of their numbers, and the reason if there are fewer than requested, or none.
 
-    Those of several players are games, with all players of the subject's, or one in turn and the others of
-    an opponent's. Raises what `play` and `play_games` raise before the first episode.
+    In games, the first subject plays all players, or one in turn, and a second subject the others. Raises
+    what `play_games` raises before the first episode.
     """
-    episodes: list[Played] = []
+    episodes: list[PlayedEpisode] = []
+    parts, sides = (subjects[0].suite, subjects[0].environment_config), policy_sides(subjects, config)
     failure, total = None, 0.0
     asked, start = config.episodes_asked, time.monotonic()
     due = start + _SILENT_SECS
     with tqdm.tqdm(total=asked, unit=" episodes", dynamic_ncols=True, disable=None) as bar:
         try:
-            for episode in _playing(config, subject, opponent):
+            for episode in play_games(*parts, sides, config):
                 episodes.append(episode)
                 total += episode.episode_return
                 bar.update()
@@ -60,53 +58,40 @@ def play_episodes(
     return sorted(episodes, key=lambda episode: episode.number), failure
 
 
-def _playing(config: PlayConfig, subject: Subject, opponent: Subject | None) -> Iterator[Played]:
-    parts = subject.suite, subject.environment_config
-    if subject.num_players == 1:
-        return play(*parts, subject.policy, subject.evaluation_env_id, config)
-    return play_games(*parts, policy_sides(subject, opponent, config), config)
-
-
 def results(
-    config: PlayConfig,
-    subject: Subject,
-    episodes: Sequence[Played],
-    failure: str | None,
-    opponent: Subject | None = None,
+    config: PlayConfig, subjects: Sequence[Subject], episodes: Sequence[PlayedEpisode], failure: str | None
 ) -> dict[str, Any]:
     """The contents of the JSON file: the statistics, every episode, and what was evaluated."""
-    run, games = subject.run, _games(episodes)
     of_games = {
-        "against": opponent and opponent.described,
-        "player_returns": [game.returns for game in games],
-        "players": [game.players for game in games],
+        "against": subjects[1].described if subjects[1:] else None,
+        "player_returns": [game.returns for game in episodes],
+        "players": [game.players for game in episodes],
     }
     return {
-        "run": str(run.logdir),
-        "checkpoint": subject.checkpoint,
-        "env_frames": subject.env_frames,
-        "training_seconds": subject.seconds,
-        "policy": "greedy" if config.greedy else "as the agent evaluates",
-        "seed": config.seed,
-        "environment": {"name": run.environment, "settings": subject.environment_config.to_dict()},
-        "agent": run.agent,
-        "versions": run.versions,
-        **summarize(run, episodes),
+        **subjects[0].described,
+        **conditions(config, subjects[0]),
+        "versions": subjects[0].run.versions,
+        **summarize(subjects[0].run, episodes),
         "episodes_asked": config.episodes_asked,
         "max_agent_steps": config.max_agent_steps,
         "failure": failure,
         "seeds": [episode.seed for episode in episodes],
         "returns": [episode.episode_return for episode in episodes],
         "episode_agent_steps": [episode.agent_steps for episode in episodes],
-        **(of_games if games else {}),
+        **(of_games if episodes[0].returns else {}),
     }
 
 
-def _games(episodes: Sequence[Played]) -> list[PlayedGame]:
-    return [episode for episode in episodes if isinstance(episode, PlayedGame)]
+def conditions(config: PlayConfig, subject: Subject) -> dict[str, Any]:
+    """The environment, and other conditions that the results depend on."""
+    return {
+        "policy": "greedy" if config.greedy else "as the agent evaluates",
+        "seed": config.seed,
+        "environment": {"name": subject.run.environment, "settings": subject.environment_config.to_dict()},
+    }
 
 
-def summarize(run: RunRecord, episodes: Sequence[Played]) -> dict[str, Any]:
+def summarize(run: RunRecord, episodes: Sequence[PlayedEpisode]) -> dict[str, Any]:
     """Statistics over episodes, by name.
 
     For games, `mean_return` and others are those of the mean over the run's own players in each,
@@ -128,12 +113,11 @@ def summarize(run: RunRecord, episodes: Sequence[Played]) -> dict[str, Any]:
         "max_return": float(returns.max()),
         "mean_episode_agent_steps": float(lengths.mean()),
     }
-    games = _games(episodes)
-    for player in sorted({player for game in games for player in game.players}):
-        own_returns = [game.returns[player] for game in games if player in game.players]
+    for player in sorted({player for game in episodes for player in game.players}):
+        own_returns = [game.returns[player] for game in episodes if player in game.players]
         summary[f"{_OF_PLAYER}{player}"] = float(np.mean(own_returns))
-    if games and len(games[0].players) < len(games[0].returns):
-        summary |= scored(games)
+    if len(episodes[0].players) < len(episodes[0].returns):
+        summary |= scored(episodes)
     own = OwnMetrics()
     summary |= means([own.keep(episode.figures) for episode in episodes], OWN)
     scores = published_scores(run.environment, run.game)
@@ -164,15 +148,25 @@ def table(summary: Mapping[str, Any], repeats: int, asked: int | None) -> str:
     if "wins" in found:
         rows["wins, draws, losses"] = f"{found['wins']}, {found['draws']}, {found['losses']}"
         low, high = (f"{100 * found[name]:.1f}%" for name in ("score_low", "score_high"))
-        rows["score"] = (
-            f"{100 * found['score']:.1f}% (Wilson's 95% interval: {low} to {high}; draws are half)"
-        )
+        rows["score"] = f"{100 * found['score']:.1f}% (95% interval: {low} to {high}; draws are half)"
     rows |= {f"mean {n.removeprefix(OWN)}": f"{v:.4g}" for n, v in found.items() if n.startswith(OWN)}
     if "human_normalized" in found:
         scores = f"random {found['random_score']:g}, human {found['human_score']:g}"
         rows["human-normalized"] = f"{found['human_normalized']:.1f}% ({scores})"
     width = max(map(len, rows))
     return "\n".join(f"  {name:<{width}}  {value}" for name, value in rows.items())
+
+
+def write_results(path: Path, found: dict[str, Any]) -> int:
+    """Writes results as JSON; returns the exit code."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, json.dumps(found, indent=2) + "\n")
+    except OSError as error:
+        complain(f"{path} cannot be written ({reason(error)}).")
+        return 1
+    print(f"Results: {shortened(path)}")
+    return 0
 
 
 def write_board(

@@ -65,15 +65,16 @@ def usage_errors() -> Iterator[None]:
         raise out_of_memory(error) from error
 
 
-def report_answer(answer: Callable[[], Any]) -> NoReturn:
-    """Sends what a function returns to the launcher, as JSON, and ends the process.
+def report_answer(config_class: Any, answer: Callable[..., dict[str, Any]]) -> NoReturn:
+    """Sends what a function of the options and arguments of the command line returns, as JSON; see `api`.
 
-    For a UsageError it is `{"kind": "usage", "sentence": ...}`.
+    For a UsageError it is `{"usage": SENTENCE}`. The process ends.
     """
+    settings, *arguments = json.loads(sys.argv[1])
     try:
-        found = answer()
+        found = answer(config_class.of(**settings), *arguments)
     except UsageError as error:
-        found = {"kind": "usage", "sentence": str(error)}
+        found = {"usage": str(error)}
     report_to_launcher(json.dumps(found).encode())
     os._exit(0)  # Threads and exit handlers of environments do not matter.
 

@@ -84,13 +84,9 @@ class RunDirectory:
         """All files with the contents of replay, whatever the number of hosts was."""
         return sorted(self.checkpoints.path.glob("replay*.bin"))
 
-    def evaluation(self, checkpoint: str | Path, opponent: str = "") -> Path:
-        """The results of evaluating a checkpoint (JSON), given its path prefix; only the last part counts.
-
-        `opponent` is the name of that in games of several players, if there is one.
-        """
-        other = f"_against_{opponent}" if opponent else ""
-        return self.evaluations / f"{Path(checkpoint).name}{other}.json"
+    def evaluation(self, checkpoint: str | Path) -> Path:
+        """The results of evaluating a checkpoint (JSON), given its path prefix; only the last part counts."""
+        return self.evaluations / f"{Path(checkpoint).name}.json"
 
     def learner_log(self, index: int) -> Path:
         """The output of one of a launcher's learners (text); the first one, 0, has none."""

@@ -16,6 +16,7 @@ from seed_rl.environments.failures import NO_FAILURES
 from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.vector import VectorEnvironment
 from seed_rl.evaluation.agent import Share
+from seed_rl.evaluation.load import EvaluateConfig
 from seed_rl.evaluation.video import Rerun
 from tests.environments.contract import played
 
@@ -166,9 +167,9 @@ def test_a_recorded_episode_is_played_again_as_often_as_one_likes(repeats):
         return repeat_actions(Reusing(kept()), config)
 
     suite, config = Suite(EnvironmentConfig, make), EnvironmentConfig(num_action_repeats=repeats)
-    share = Share(suite, config, 1, range(1), NO_FAILURES)
-    share.batch.reset()
-    while not (episodes := list(share.step(np.array([[0.25, 0.5]], np.float32)))):
+    share = Share(suite, config, [None], range(1), EvaluateConfig.of())
+    share.begin()
+    while not (episodes := list(share.step(np.array([[0.25, 0.5]], np.float32), np.array([True])))):
         pass
     (episode,) = episodes
     assert [action.tolist() for action in episode.actions] == [[0.25, 0.5]] * -(-LENGTH // repeats)

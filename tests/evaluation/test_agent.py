@@ -16,11 +16,12 @@ from seed_rl.environments.failures import FailureConfig
 from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.suites.atari import SUITE as ATARI
 from seed_rl.environments.suites.atari import AtariConfig
-from seed_rl.evaluation.agent import Agent, play
+from seed_rl.evaluation.agent import Agent, PolicySide
 from seed_rl.evaluation.load import EvaluateConfig
+from seed_rl.evaluation.matches import play_games
 from seed_rl.evaluation.video import Rerun
 from seed_rl.seeds import derived_seed
-from seed_rl.types import ACTION_MASK, AgentOutput, flatten_like
+from seed_rl.types import ACTION_MASK, AgentOutput, ArraySpec, flatten_like
 from tests.selection import mostly_slow
 
 BOX = spaces.Box(-9, 9, (3,), np.float32)
@@ -97,7 +98,8 @@ def test_an_agent_takes_what_training_takes(space, observation, container, monke
     agent = Agent(Scripted(), make(config, 0), config, 0, None if container is None else size)
     seen = []
 
-    def choose(env):
+    def choose(env, rows):
+        assert rows.tolist() == list(range(size))
         seen.append(copy.deepcopy(env))
         return np.zeros(size, np.int32)
 
@@ -196,7 +198,13 @@ LADDER = Suite(EnvironmentConfig, lambda config, seed, render_mode=None: Ladder(
 
 def played(suite=LADDER, environment=EnvironmentConfig(), policy=None, env_id=0, **settings):  # noqa: B008
     config = EvaluateConfig.of(**{"episodes": 5, "num_envs": 2, "seed": 1} | settings)
-    return sorted(play(suite, environment, policy or Scripted(), env_id, config))
+    return sorted(play_games(suite, environment, [scripted(policy or Scripted(), env_id, config)], config))
+
+
+def scripted(policy, env_id, config):
+    """A side that acts by a policy with `num_actions`."""
+    action = ArraySpec((), "int32", (0,), (policy.num_actions - 1,))
+    return PolicySide(policy, action, env_id, config.greedy, config.seed)
 
 
 @pytest.mark.parametrize("num_envs", [1, 2, 5, 16])

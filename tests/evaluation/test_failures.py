@@ -5,13 +5,14 @@ import pytest
 
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
 from seed_rl.environments.suites.classic import SUITE, GymConfig
-from seed_rl.evaluation.agent import PlayedEpisode, play
+from seed_rl.evaluation.agent import PlayedEpisode
 from seed_rl.evaluation.load import EvaluateConfig
+from seed_rl.evaluation.matches import play_games
 from seed_rl.evaluation.video import Rerun, RerunError, montage
 from seed_rl.seeds import derived_seed
 from tests.evaluation import fragile
 from tests.evaluation.fragile import FAULT, LENGTH
-from tests.evaluation.test_agent import Scripted
+from tests.evaluation.test_agent import Scripted, scripted
 
 CONFIG = GymConfig(game=fragile.GAME)
 EPISODES, NUM_ENVS = 12, 3
@@ -35,7 +36,7 @@ def played(failures=3, num_envs=NUM_ENVS):
     )
     episodes = []
     try:
-        for episode in play(SUITE, CONFIG, TwoActions(), 0, config):
+        for episode in play_games(SUITE, CONFIG, [scripted(TwoActions(), 0, config)], config):
             episodes.append(episode)
     except EnvironmentFailedError as error:
         return sorted(episodes), str(error)

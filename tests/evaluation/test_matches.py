@@ -1,5 +1,7 @@
 """Games of PettingZoo between sides whose results are known."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,8 +11,9 @@ from pettingzoo import ParallelEnv
 from seed_rl.algorithms.policy import Policy
 from seed_rl.environments.failures import EnvironmentFailedError
 from seed_rl.environments.suites.pettingzoo import SUITE, PettingZooConfig
-from seed_rl.evaluation.load import TournamentConfig
-from seed_rl.evaluation.matches import PlayedGame, PolicySide, play_games, scored, wilson_interval
+from seed_rl.evaluation.agent import PlayedEpisode, PolicySide
+from seed_rl.evaluation.load import PlayConfig
+from seed_rl.evaluation.matches import play_games, scored, wilson_interval
 from seed_rl.ops import draws
 from seed_rl.seeds import derived_seed
 from seed_rl.types import ACTION_MASK, AgentOutput, ArraySpec, EnvOutput
@@ -34,7 +37,7 @@ class Prefers:
 
 def played(*sides, config=TIC_TAC_TOE, **settings):
     settings = {"episodes": 4, "num_envs": 4} | settings
-    return sorted(play_games(SUITE, config, sides, TournamentConfig.of(**settings)))
+    return sorted(play_games(SUITE, config, sides, PlayConfig.of(**settings)))
 
 
 # The cells that two sides prefer; the returns and agent steps of games 0 and 1, between which they swap.
@@ -119,6 +122,7 @@ class Fails(ParallelEnv):
     """Two players get 1 at each of three steps; the step with this number raises, and all later ones do."""
 
     possible_agents, metadata, steps, raises = ["a", "b"], {"name": "fails"}, 0, {}
+    seeds: ClassVar[list[int]] = []
 
     def observation_space(self, agent):
         return spaces.Box(0, 9, (1,), np.float32)
@@ -128,6 +132,7 @@ class Fails(ParallelEnv):
 
     def reset(self, seed=None, options=None):
         self.agents, self.left = [*self.possible_agents], 3
+        Fails.seeds.append(seed)
         return self.by_player(np.zeros(1, np.float32)), self.by_player({})
 
     def step(self, actions):
@@ -143,15 +148,18 @@ class Fails(ParallelEnv):
         return dict.fromkeys(self.agents, value)
 
 
-@pytest.mark.parametrize("step", [1, 3, 4])
-def test_a_game_that_is_void_is_played_again(monkeypatch, step):
+@pytest.mark.parametrize(("step", "numbers"), [(1, [1, 2, 3, 4]), (3, [1, 2, 3, 4]), (4, [0, 2, 3, 4])])
+def test_another_game_is_played_for_one_that_is_void(monkeypatch, step, numbers):
     monkeypatch.setattr(Fails, "steps", 0)
+    monkeypatch.setattr(Fails, "seeds", [])
     monkeypatch.setattr(Fails, "raises", {step})
     config = PettingZooConfig(game=f"{__name__}:Fails")
     found = played(Goes(1), Goes(2), config=config, num_envs=2)
     assert [(game.number, game.returns, game.agent_steps, game.figures) for game in found] == [
-        (number, (3.0, 3.0), 6, {"left": 0.0}) for number in range(4)
+        (number, (3.0, 3.0), 6, {"left": 0.0}) for number in numbers
     ]
+    assert [(game.seed, game.players) for game in found] == [(derived_seed(1, n), (n % 2,)) for n in numbers]
+    assert {game.seed for game in found} <= set(Fails.seeds)
 
 
 def test_the_games_before_too_many_failures_are_yielded(monkeypatch):
@@ -161,7 +169,7 @@ def test_the_games_before_too_many_failures_are_yielded(monkeypatch):
     found = []
     with pytest.raises(EnvironmentFailedError, match="--max_environment_failures"):
         found.extend(
-            iter(play_games(SUITE, config, [Goes(1), Goes(2)], TournamentConfig.of(episodes=4, num_envs=2)))
+            iter(play_games(SUITE, config, [Goes(1), Goes(2)], PlayConfig.of(episodes=4, num_envs=2)))
         )
     assert [game.number for game in found] == [0, 1]
 
@@ -237,7 +245,8 @@ SCORES = [
 
 @pytest.mark.parametrize(("returns", "players", "score"), SCORES)
 def test_a_win_is_a_higher_return_than_that_of_every_other(returns, players, score):
-    assert PlayedGame(0, 0, returns, 1, players).score == score
+    own = sum(returns[player] for player in players) / len(players)
+    assert scored([PlayedEpisode(0, 0, [], own, {}, returns, players)])["score"] == score
 
 
 # From Wilson's formula, by hand: the centre is (p + z² / 2n) / (1 + z² / n), with z² = 3.841459.

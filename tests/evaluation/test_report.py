@@ -62,15 +62,15 @@ def test_atari_is_human_normalized():
 def test_without_a_terminal_lines_say_how_many_episodes_have_ended(monkeypatch, capsys, secs, lines):
     now = [1000.0]
 
-    def play(*_):
+    def play_games(*_):
         for number, passed in enumerate(secs):
             now[0] += passed
             yield PlayedEpisode(number, number, [], 1.0)
 
     monkeypatch.setattr(report, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(report, "play", play)
-    anything = dict.fromkeys(("suite", "environment_config", "policy", "evaluation_env_id"))
-    subject = types.SimpleNamespace(**anything, num_players=1)
-    report.play_episodes(EvaluateConfig.of(episodes=len(secs)), subject)
+    monkeypatch.setattr(report, "policy_sides", lambda *_: [])
+    monkeypatch.setattr(report, "play_games", play_games)
+    subject = types.SimpleNamespace(suite=None, environment_config=None)
+    report.play_episodes(EvaluateConfig.of(episodes=len(secs)), [subject])
     said = capsys.readouterr().err.splitlines()
     assert said == [f"seed_rl: {count} of {len(secs)} episodes, mean return 1.00." for count in lines]

@@ -231,3 +231,11 @@ def test_a_run_that_is_started_anew_keeps_its_files_under_another_name(tmp_path,
     new = f"run.{len(taken) + 1}"
     assert {path.name for path in (tmp_path / new).iterdir()} == before
     assert not logdir.exists() and new in capsys.readouterr().err
+
+
+def test_a_run_of_players_records_no_videos(tmp_path):
+    pytest.importorskip("imageio_ffmpeg")
+    args = ("pettingzoo", "ppo", "--game=classic.tictactoe_v3", f"--logdir={tmp_path / 'run'}")
+    with pytest.raises(UsageError, match=r"--record_every_minutes .* one player only; leave it out"):
+        train.main(["seed_rl train", *args, "--record_every_minutes=1"])
+    assert not list(tmp_path.iterdir())

@@ -7,7 +7,7 @@ import pytest
 
 import seed_rl
 from seed_rl.commands import evaluate, tournament
-from seed_rl.evaluation.tournament import table
+from seed_rl.commands.tournament import table
 from seed_rl.flags.errors import UsageError
 from tests.evaluation.untrained import write_run
 
@@ -97,22 +97,28 @@ def test_a_pair_without_results_is_one_sentence(runs, capsys):
 
 # Arguments in which {NAME} is a run, and words of the sentence.
 REFUSED = {
-    "another game": ("evaluate {one} --against={connect_four}", "of pettingzoo classic.connect_four_v3, but"),
-    "other spaces": ("evaluate {one} --against={player_id}", "name runs with equal spaces"),
-    "one player": ("evaluate {catch} --against={one}", "is a run of a game for one player"),
-    "an opponent for one player": ("evaluate {one} --against={catch}", "is a run of a game for one player"),
+    "another game": ("evaluate {one} --against={connect_four}", "of pettingzoo classic.connect_four_v3 with"),
+    "other spaces": ("evaluate {one} --against={player_id}", "with equal spaces"),
+    "one player": ("evaluate {catch} --against={catch}", "name runs of the same game of several players"),
+    "an opponent for one player": ("evaluate {one} --against={catch}", "the same game of several players"),
     "no run": ("evaluate {one} --against={nothing}", "so it is not a run directory"),
-    "a video of a match": ("evaluate {one} --against={lstm} --record=a.gif", "leave out --record"),
+    "a video of a match": (
+        "evaluate {one} --against={lstm} --overwrite --record=a.gif",
+        "it makes no environment for a single one",
+    ),
     "kept ones in a match": (
         "evaluate {one} --against={lstm} --checkpoint=kept",
-        "leave out --checkpoint=kept",
+        "--against is for one; leave them out",
     ),
-    "a video of players": ("evaluate {one} --record=a.gif", "for one player only"),
-    "a tournament of none": ("tournament", "at least two runs"),
-    "a tournament of one": ("tournament {one}", "at least two runs"),
-    "twice": ("tournament {one} {lstm} {one}/checkpoints/ckpt-0.index", "a second time"),
+    "a video of players": (
+        "evaluate {one} --overwrite --record=a.gif",
+        "it makes no environment for a single one",
+    ),
+    "a tournament of none": ("tournament", "at least two"),
+    "a tournament of one": ("tournament {one}", "at least two"),
+    "twice": ("tournament {one} {lstm} {one}/checkpoints/ckpt-0.index", "each once, not"),
     "different games": ("tournament {one} {connect_four}", "name runs of the same game"),
-    "runs of one player": ("tournament {catch} {one}", "is a run of a game for one player"),
+    "runs of one player": ("tournament {catch} {one}", "the same game of several players"),
     "no such run": ("tournament {one} {missing}", "is not a directory"),
 }
 
@@ -135,8 +141,8 @@ def test_the_table_has_the_highest_score_first():
     ]
     lines = table({"runs": runs, "scores": [[None, 0.25], [0.75, None]]}).splitlines()
     assert [line.split() for line in lines[1:]] == [
-        ["1", "/c/b", "75.0%", "10.0", "to", "100.0", "-", "75.0%"],
-        ["2", "/c/a", "25.0%", "10.0", "to", "100.0", "25.0%", "-"],
+        ["1", "/c/b", "75.0%", "10.0%", "to", "100.0%", "-", "75.0%"],
+        ["2", "/c/a", "25.0%", "10.0%", "to", "100.0%", "25.0%", "-"],
     ]
 
 
@@ -159,7 +165,7 @@ def test_python_gives_what_the_commands_write(runs):
     found = seed_rl.tournament([one, lstm], episodes=6, seed=2)
     assert found["scores"][0][1] == against["score"]
     for call, words in (
-        (lambda: seed_rl.tournament([one]), "at least two runs"),
+        (lambda: seed_rl.tournament([one]), "at least two"),
         (lambda: seed_rl.tournament([one, lstm], output="a.json"), "no argument 'output'"),
         (lambda: seed_rl.evaluate(one, against=runs["connect_four"]), "name runs of the same game"),
     ):
