@@ -109,7 +109,7 @@ class EpisodeStatistics:
     """
 
     def __init__(self, num_envs: int, num_players: int = 1):
-        self._has_players = num_players > 1
+        self._num_players = num_players
         self._returns, self._agent_steps = np.zeros(num_envs), np.zeros(num_envs, np.int64)
         self._shows_last, self._has_shown = np.zeros(num_envs, bool), False
 
@@ -119,9 +119,12 @@ class EpisodeStatistics:
         Returns:
           The episodes that ended at this step, in environment order.
         """
-        if self._has_players:
-            key = Info.PLAYER_EPISODE
-            return [_episode(i, info[key], info) for i, info in enumerate(infos) if key in info]
+        if self._num_players > 1:
+            key, size = Info.PLAYER_EPISODE, self._num_players
+            ended = [_episode(i, info[key], info) for i, info in enumerate(infos) if key in info]
+            for episode in ended:
+                episode.figures[f"return_of_player_{episode.env % size}"] = episode.episode_return
+            return ended
         rewards: Any = env.reward
         goes_on = not (self._has_shown or any(infos) or np.count_nonzero(env.done))
         if goes_on and not np.count_nonzero(env.truncated):
