@@ -225,11 +225,10 @@ def test_a_group_of_players_reports_what_the_games_say_and_no_episode_of_its_own
     reported = [
         [(e.env, e.episode_return, e.agent_steps, dict(e.figures)) for e in step(group)] for _ in range(3)
     ]
-    of_turns, figures = (
-        [(2, 0.0, 1, {"return_of_player_0": 0.0}), (3, 3.0, 0, {"return_of_player_1": 3.0})],
-        {"time": 2.0},
-    )
-    assert reported == [of_turns, [(0, 1.0, 2, figures), (1, 7.0, 2, figures)], of_turns]
+    first, second = "return_of_player_0", "return_of_player_1"
+    of_turns = [(2, 0.0, 1, {first: 0.0}), (3, 3.0, 0, {second: 3.0})]
+    together = [(0, 1.0, 2, {"time": 2.0, first: 1.0}), (1, 7.0, 2, {"time": 2.0, second: 7.0})]
+    assert reported == [of_turns, together, of_turns]
 
 
 def step(group):
