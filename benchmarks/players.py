@@ -56,13 +56,13 @@ _TICTACTOE = "pettingzoo/ppo/classic.tictactoe_v3"
 _SPREAD = "pettingzoo/ppo/mpe2.simple_spread_v3"
 _ROSHAMBO = "pettingzoo/vtrace/benchmarks.roshambo:parallel_env"
 _KEEP = "--keep_checkpoint_every_agent_steps="
-_POOL = 8
+_POOL = 16
 # A policy is kept whenever one joins the pool.
 _ROSHAMBO_FLAGS = (
-    *("--num_actors=2", "--env_batch_size=32", "--num_env_groups=2", "--inference_batch_size=32"),
-    *("--mlp_sizes=32", "--lstm_size=0", "--use_last_action_and_reward=false", "--unroll_length=16"),
-    *("--batch_size=16", "--learning_rate=0.0003", "--entropy_cost=0.0001", "--normalize_rewards=false"),
-    *("--league_every=100", f"--league_size={_POOL}", "--total_environment_frames=1000000", f"{_KEEP}25600"),
+    *("--num_actors=2", "--env_batch_size=64", "--num_env_groups=2", "--inference_batch_size=64"),
+    *("--mlp_sizes=32", "--lstm_size=0", "--use_last_action_and_reward=false", "--unroll_length=8"),
+    *("--batch_size=16", "--learning_rate=0.005", "--entropy_cost=0.06", "--normalize_rewards=false"),
+    *("--league_every=50", f"--league_size={_POOL}", "--total_environment_frames=200000", f"{_KEEP}6400"),
 )
 # Preset, further flags, and a label, of each run.
 RUNS: dict[str, tuple[tuple[str, tuple[str, ...], str], ...]] = {
@@ -253,7 +253,7 @@ def _distance(mixtures: np.ndarray) -> np.ndarray:
 
 def _cost(config: PlayersConfig, flags: Sequence[str], figures: dict[str, Any]) -> None:
     """Measures frames/s without a pool, and with one that is full."""
-    pool = ["--opponents=past", f"--league_size={_POOL}", "--league_every=10"]
+    pool = ["--opponents=past", "--league_size=8", "--league_every=10"]
     case = make_case(_TICTACTOE, ["--total_environment_frames=1000000000", *flags])
     rates: dict[str, list[float]] = {"--opponents=self": [], " ".join(pool): []}
     for _ in range(config.rounds):
