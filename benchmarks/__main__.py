@@ -15,6 +15,7 @@ BENCHMARKS = {
     "rivals": "the speed of training on Pong beside CleanRL and Sample Factory",
     "impala": "SEED against IMPALA: central inference, and actors that hold the policy",
     "cost": "US dollars for 10^9 environment frames, from the figures of impala",
+    "players": "games of several players: against scripted players, and self-play with and without a pool",
     "learning": "returns of shipped presets, over several seeds",
     "scores": "docs/scores.md and its plots, from the records of such runs",
 }

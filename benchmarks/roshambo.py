@@ -1,4 +1,4 @@
-"""Rock, paper, scissors as a game of PettingZoo's parallel API: `--game=benchmarks.roshambo`.
+"""Rock, paper, scissors as a game of PettingZoo's parallel API: `--game=benchmarks.roshambo:parallel_env`.
 
 No strategy is best against all: whatever beats the newest policy is beaten by something older.
 """
