@@ -30,8 +30,9 @@ from benchmarks.scripted_players import LookAhead, Perfect
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.algorithms.policy import Policy
 from seed_rl.environments.batched import empty_output
-from seed_rl.evaluation.load import PlayConfig, Subject, SubjectConfig, load_subject
-from seed_rl.evaluation.matches import PlayedGame, PolicySide, Side, play_games, scored
+from seed_rl.evaluation.agent import PlayedEpisode, PolicySide
+from seed_rl.evaluation.load import PlayConfig, Subject, load_subject
+from seed_rl.evaluation.matches import Side, play_games, scored
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError
 from seed_rl.options import Options, option
@@ -120,15 +121,15 @@ class Run(NamedTuple):
 
     def play(
         self, games: int, opponent: Side | None = None, greedy: bool = True, policy: Policy | None = None
-    ) -> list[PlayedGame]:
+    ) -> list[PlayedEpisode]:
         """Games against an opponent, or itself, of the last policy unless another is given."""
         subject, config = self.subject, PlayConfig(episodes=games, greedy=greedy)
         action, env_id = subject.probed.spec.action, subject.evaluation_env_id
         side = PolicySide(policy or subject.policy, action, env_id, greedy, config.seed)
-        sides = [side, *[opponent or side] * (subject.num_players - 1)]
+        sides = [side, *[opponent or side] * (subject.probed.spec.num_players - 1)]
         return list(play_games(subject.suite, subject.environment_config, sides, config))
 
-    def curve(self, games: int, measure: Callable[[list[PlayedGame]], float], opponent: Any) -> Points:
+    def curve(self, games: int, measure: Callable[[list[PlayedEpisode]], float], opponent: Any) -> Points:
         """A measure of games over minutes of training."""
         points = [
             (minutes, measure(self.play(games, opponent and opponent(), policy=policy)))
@@ -172,7 +173,7 @@ def _train(config: PlayersConfig, case: Case) -> Run:
     print(f"{case.name}: {logdir}", file=sys.stderr, flush=True)
     found = train(case, config.seed, logdir, mark=None, stop_at_mark=False)
     label = " ".join(filter(None, (case.agent, case.label)))
-    return Run(case, load_subject(SubjectConfig(str(logdir))), found.seconds / 60, label)
+    return Run(case, load_subject(str(logdir), "last", PlayConfig()), found.seconds / 60, label)
 
 
 def _board(name: str, runs: Sequence[Run], config: PlayersConfig, figures: dict[str, Any]) -> Panel:
@@ -198,7 +199,7 @@ def _spread(runs: Sequence[Run], config: PlayersConfig, figures: dict[str, Any])
     def drawn(env: EnvOutput, rows: np.ndarray) -> np.ndarray:
         return random.integers(5, size=len(rows))
 
-    sides: list[Side] = [drawn] * spread.num_players
+    sides: list[Side] = [drawn] * spread.probed.spec.num_players
     played = play_games(spread.suite, spread.environment_config, sides, PlayConfig(episodes=config.games))
     found = figures["random"] = _mean_return(list(played))
     rows: list[list[Any]] = [["random play", None, None, f"{found:.2f}", 6 * found - 75]]
@@ -215,7 +216,7 @@ def _spread(runs: Sequence[Run], config: PlayersConfig, figures: dict[str, Any])
     return Panel("Simple spread", "minutes of training", "mean return", lines, found)
 
 
-def _mean_return(games: Sequence[PlayedGame]) -> float:
+def _mean_return(games: Sequence[PlayedEpisode]) -> float:
     """The mean return of a player."""
     return float(np.mean([game.returns for game in games]))
 

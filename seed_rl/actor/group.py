@@ -121,10 +121,10 @@ class EpisodeStatistics:
         """
         if self._num_players > 1:
             key, size = Info.PLAYER_EPISODE, self._num_players
-            ended = [_episode(i, info[key], info) for i, info in enumerate(infos) if key in info]
-            for episode in ended:
-                episode.figures[f"return_of_player_{episode.env % size}"] = episode.episode_return
-            return ended
+            found = [_episode(i, info[key], info) for i, info in enumerate(infos) if key in info]
+            for one in found:
+                one.figures[f"return_of_player_{one.env % size}"] = one.episode_return
+            return found
         rewards: Any = env.reward
         goes_on = not (self._has_shown or any(infos) or np.count_nonzero(env.done))
         if goes_on and not np.count_nonzero(env.truncated):
