@@ -65,8 +65,7 @@ _SWINGUP = ("--num_actors=1", "--env_batch_size=8", "--total_environment_frames=
 # Longer rollouts and smaller updates than for the empty goal, because goals are rare.
 _KEEPER = (
     "--total_environment_frames=2000000 --env_batch_size=16 --inference_batch_size=32 --unroll_length=64 "
-    "--batch_size=8 --epochs=4 --learning_rate=0.0003 --entropy_cost=0.003 --frame_stack=4 --players=1 "
-    "--rewards=scoring --engine=envpool"
+    "--batch_size=8 --epochs=4 --learning_rate=0.0003 --entropy_cost=0.003"
 )
 _MINATAR = ("asterix", "freeway", "seaquest", "space_invaders")
 

@@ -66,7 +66,7 @@ def test_a_run_learns_against_another_and_reports_its_win_rate(house):
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        (("--agent=dqn",), "2 players; choose an agent without replay"),
+        (("--agent=r2d2", "--burn_in=2"), "2 players; choose an agent without replay"),
         (("--agent=vtrace", "--inference=actor"), "2 players; leave out --inference=actor"),
         (("--agent=vtrace", "--num_envs=3"), "make --num_envs=3 a multiple"),
         (("--agent=vtrace", "--opponents=nowhere"), "nowhere is not a directory"),
