@@ -62,7 +62,7 @@ _POOL = 16
 _ROSHAMBO_FLAGS = (
     *("--num_actors=2", "--env_batch_size=64", "--num_env_groups=2", "--inference_batch_size=64"),
     *("--mlp_sizes=32", "--lstm_size=0", "--use_last_action_and_reward=false", "--unroll_length=8"),
-    *("--batch_size=16", "--learning_rate=0.005", "--entropy_cost=0.06", "--normalize_rewards=false"),
+    *("--batch_size=16", "--learning_rate=0.005", "--entropy_cost=0.03", "--normalize_rewards=false"),
     *("--league_every=50", f"--league_size={_POOL}", "--total_environment_frames=200000", f"{_KEEP}6400"),
 )
 # Preset, further flags, and a label, of each run.
