@@ -13,7 +13,7 @@ import tensorflow as tf
 from seed_rl.algorithms.policy import Acted, Policy
 from seed_rl.environments.actions import action_decoder
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite, ends_episode, raw_reward
-from seed_rl.environments.batched import empty_output
+from seed_rl.environments.batched import BatchedEnvironment, empty_output
 from seed_rl.environments.failures import EnvironmentFailedError, Fault
 from seed_rl.environments.observations import observation_leaves
 from seed_rl.environments.players import PlayersEnvironment
@@ -80,9 +80,12 @@ class Share:
         self.has_begun = False
         self.ended: PlayedEpisode | None = None
         seeds = [derived_seed(play.seed, numbers.start)] * len(sides)
-        make = PlayersEnvironment if config.has_players else SingleEnvironments
-        recorded = dataclasses.replace(suite, make=lambda *args: _Recorded(suite.make(*args), self))
-        self.batch = make(recorded, config, seeds, play.failures, numbers.start * len(sides))
+        given = config, seeds, play.failures, numbers.start * len(sides)
+        if config.has_players:
+            self.batch: BatchedEnvironment = PlayersEnvironment(suite, *given)
+        else:
+            recorded = dataclasses.replace(suite, make=lambda *args: _Recorded(suite.make(*args), self))
+            self.batch = SingleEnvironments(recorded, *given)
 
     def begin(self) -> None:
         """Starts the first episode."""

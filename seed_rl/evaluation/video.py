@@ -63,6 +63,8 @@ class Rerun:
         self._shape: tuple[int, ...] | None = None
         self.is_faithful = False
         self._env: Any = None
+        if config.has_players:
+            raise RerunError("Games of several players have no pictures; leave out --record.")
         try:
             with warnings.catch_warnings():  # Of render modes, for example.
                 warnings.simplefilter("ignore")

@@ -104,7 +104,7 @@ REFUSED = {
     "no run": ("evaluate {one} --against={nothing}", "so it is not a run directory"),
     "a video of a match": (
         "evaluate {one} --against={lstm} --overwrite --record=a.gif",
-        "it makes no environment for a single one",
+        "Games of several players have no pictures",
     ),
     "kept ones in a match": (
         "evaluate {one} --against={lstm} --checkpoint=kept",
@@ -112,7 +112,7 @@ REFUSED = {
     ),
     "a video of players": (
         "evaluate {one} --overwrite --record=a.gif",
-        "it makes no environment for a single one",
+        "Games of several players have no pictures",
     ),
     "a tournament of none": ("tournament", "at least two"),
     "a tournament of one": ("tournament {one}", "at least two"),

@@ -339,7 +339,7 @@ def run(seed: int, kind: str | None = None, fault_secs: float = 20.0) -> World:
         world = World(schedule, KINDS[kind or names[seed % len(names)]], logdir)
         stack.callback(lambda: [each.close() for each in world.loops])
         for owner, name, stand_in in (
-            (core, "make_table", lambda *_: world.make_table()),
+            (core, "make_table", lambda *_, **__: world.make_table()),
             (loop, "Channel", world.channel),
             (gateway, "Stream", world.gateway_stream),
             (player, "EnvTable", world.actors_table),
