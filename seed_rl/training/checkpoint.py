@@ -125,13 +125,16 @@ class Checkpointer:
         return path
 
     def _restore(self, path: str) -> None:
-        names = tf.train.load_checkpoint(path).get_variable_to_shape_map()
-        if not any(name.startswith("league/") for name in names):
-            self._of_run.restore(path).assert_consumed()
-            return
-        self._of_run.restore(path).expect_partial().assert_existing_objects_matched()
-        if self._league:
-            tf.train.Checkpoint(league=self._league).restore(path).expect_partial()
+        status = self._of_run.restore(path)
+        try:
+            status.assert_consumed()
+        except AssertionError:
+            names = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+            if not any(name.startswith("league/") for name in names):
+                raise
+            status.expect_partial().assert_existing_objects_matched()
+            if self._league:
+                tf.train.Checkpoint(league=self._league).restore(path).expect_partial()
 
     @property
     def variables(self) -> list[Any]:

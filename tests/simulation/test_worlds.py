@@ -3,6 +3,7 @@
 import contextlib
 from unittest import mock
 
+import numpy as np
 import pytest
 
 from seed_rl.devices.publisher import PolicyCopy
@@ -53,13 +54,6 @@ def _acts_again(core, requests):
 def _knows_every_action(core, requests):
     answered = _begin(core, requests)
     core._is_unknown[:] = False
-    return answered
-
-
-def _unknown_one_by_one(core, requests):
-    answered = _begin(core, requests)
-    env_ids = requests[0].group.env_ids
-    core._is_unknown[env_ids] &= ~core._steps.decode(requests[0].records).done
     return answered
 
 
@@ -154,8 +148,8 @@ PLANTED = {
     "environments act while their rollout is trained on": (
         "rollouts",
         Rollouts,
-        "hold",
-        lambda rollouts, env_ids, resume: False,
+        "takes",
+        lambda rollouts, env_ids: np.ones(len(env_ids), np.bool_),
         "in one unroll|trained on 2 times|wait for ever|nothing is trained",
     ),
     "an action that is not known becomes the previous one": (
@@ -164,13 +158,6 @@ PLANTED = {
         "_begin",
         _knows_every_action,
         "Another previous action",
-    ),
-    "environments of a group store different numbers of steps": (
-        "rollouts",
-        InferenceCore,
-        "_begin",
-        _unknown_one_by_one,
-        "wait for ever|nothing is trained|does not play",
     ),
     "a policy actor acts again after another state": (
         "policy actors",
