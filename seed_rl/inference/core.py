@@ -64,9 +64,9 @@ class InferenceCore(Core):
         table = functools.partial(
             make_table, spec=spec, num_envs=num_envs, device=device, largest_batch=compiled_batch_size
         )
-        is_of_players = spec.num_players > 1
-        self._players = Players(table, policy, spec, num_envs, seed, opponents) if is_of_players else None
-        self._table = self._players or table(policy)
+        self._table, self._players = table(policy), None
+        if spec.num_players > 1:
+            self._players = Players(self._table, table, spec, num_envs, seed, opponents)
         self._num_envs = num_envs
         self._of_thread = threading.local()
         self._turns = Turns(num_envs)
@@ -201,9 +201,10 @@ class InferenceCore(Core):
     def _act(self, rows: np.ndarray, env_ids: np.ndarray, requests: list[Request]) -> Answered:
         """Acts on a batch of valid steps, and stores those that the network has an answer to."""
         counts, turn = env_ids < self._num_training_envs, None
-        known, acting = ~self._is_unknown[env_ids], env_ids
+        known, acting, act = ~self._is_unknown[env_ids], env_ids, self._table.act
         if self._players:
             turn = self._players.begin(rows["record"], requests)
+            act = functools.partial(self._players.act, turn=turn)
             counts, acting = counts & turn.learns, env_ids[turn.acts]
             known |= rows["record"]["done"]  # No action before it matters to a player.
         training = np.flatnonzero(counts & known)
@@ -214,9 +215,7 @@ class InferenceCore(Core):
         starting = self._store.starting(training_ids)
         rows["starts"][training[starting]] = True
         with self._weights() as version:
-            prev_action, output, states, is_good = (
-                self._players.act(rows, turn) if self._players and turn else self._table.act(rows)
-            )
+            prev_action, output, states, is_good = act(rows)
         self._acted[env_ids] += 1
         answers: list[Answer] = [*self._split(output.action, requests)]
         if not (is_good.all() and self._actions.are_possible(output.action)):
@@ -271,7 +270,7 @@ class InferenceCore(Core):
     def _end_stream(self, group: ServedGroup, env_ids: np.ndarray) -> BadStep:
         """Drops everything of a group with environments that make the network overflow; the answer to it."""
         self._drop_unrolls(group)
-        self._table.reset(group.env_ids)
+        (self._players or self._table).reset(group.env_ids)
         self._acted[group.env_ids] = -1
         return overflow(env_ids)
 
@@ -295,13 +294,13 @@ class InferenceCore(Core):
         self._drop_unrolls(group)
         is_new = bool((self._holders[env_ids] != group.holder).any())
         if is_new:
-            self._table.reset(env_ids)
+            (self._players or self._table).reset(env_ids)
             self._holders[env_ids] = group.holder
             # Of the whole group, whose environments remain at the same step of their unrolls.
             env = self._steps.decode(request.records)
             self._is_unknown[env_ids] = not (env.done & ~env.truncated).all()
         elif (self._acted[env_ids] == applied + 1).all():
-            return [self._actions.encode(self._table.last_action(env_ids))], []
+            return [self._actions.encode((self._players or self._table).last_action(env_ids))], []
         self._acted[env_ids] = applied
         return [None], []
 

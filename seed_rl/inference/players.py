@@ -55,15 +55,18 @@ class Players:
 
     def __init__(
         self,
+        table: EnvTable,
         make_table: Callable[[Policy], EnvTable],
-        policy: Policy,
         spec: EnvironmentSpec,
         num_envs: int,
         seed: int,
         opponents: Opponents | None = None,
     ):
-        """Prepares a table of `policy`; those of opponents follow when they first act. None: all learn."""
-        self._make_table, self._table = make_table, make_table(policy)
+        """Takes the table of the policy that is trained; `make_table` makes those of opponents when they act.
+
+        Without opponents, all players learn.
+        """
+        self._make_table, self._table = make_table, table
         self._opponents = opponents
         self._opponent_tables: dict[int, EnvTable] = {}
         self._action, self._record, self._num_envs = spec.action, self._table.record, num_envs
@@ -111,14 +114,9 @@ class Players:
         leaves = starts & (before == LEARNING) & (number != LEARNING)
         return Turn(acts, (acts & (number == LEARNING)) | leaves, leaves, number)
 
-    def act(
-        self, rows: np.ndarray, turn: Turn | None = None
-    ) -> tuple[np.ndarray, AgentOutput, Nest, np.ndarray]:
-        """One inference call for each policy; see `EnvTable.act`. Rows that nobody acts on have zeros.
-
-        By default all players act, by the policy that is trained.
-        """
-        if turn is None or (turn.learns.all() and not turn.leaves.any()):
+    def act(self, rows: np.ndarray, turn: Turn) -> tuple[np.ndarray, AgentOutput, Nest, np.ndarray]:
+        """One inference call for each policy; see `EnvTable.act`. Rows that nobody acts on have zeros."""
+        if turn.learns.all() and not turn.leaves.any():
             found = self._table.act(rows)
             self._last_action[rows["env_id"]] = found[1].action
             return found
@@ -149,10 +147,6 @@ class Players:
     def last_action(self, env_ids: np.ndarray) -> np.ndarray:
         """The actions `[B, ...]` that were chosen last for players."""
         return self._last_action[env_ids]
-
-    def policy_is_finite(self) -> bool:
-        """Whether the policy that is trained is finite; see `EnvTable.policy_is_finite`."""
-        return self._table.policy_is_finite()
 
     def _end_games(self, request: Request) -> None:
         """Gives the results of the games that end with a request, and draws the next episodes' policies."""
