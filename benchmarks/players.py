@@ -57,13 +57,15 @@ _TICTACTOE = "pettingzoo/ppo/classic.tictactoe_v3"
 _SPREAD = "pettingzoo/ppo/mpe2.simple_spread_v3"
 _ROSHAMBO = "pettingzoo/vtrace/benchmarks.roshambo:parallel_env"
 _KEEP = "--keep_checkpoint_every_agent_steps="
-_POOL = 16
-# A policy is kept whenever one joins the pool.
+_POOL = 32
+# A policy is kept whenever one joins the pool. That lasts for several swings of the policy: opponents from a
+# part of a swing lag behind, which makes it larger.
 _ROSHAMBO_FLAGS = (
     *("--num_actors=2", "--env_batch_size=64", "--num_env_groups=2", "--inference_batch_size=64"),
     *("--mlp_sizes=32", "--lstm_size=0", "--use_last_action_and_reward=false", "--unroll_length=8"),
-    *("--batch_size=16", "--learning_rate=0.005", "--entropy_cost=0.03", "--normalize_rewards=false"),
-    *("--league_every=50", f"--league_size={_POOL}", "--total_environment_frames=200000", f"{_KEEP}6400"),
+    *("--batch_size=16", "--learning_rate=0.01", "--learning_rate_schedule=constant", "--entropy_cost=0.2"),
+    *("--normalize_rewards=false", "--league_every=50", f"--league_size={_POOL}", f"{_KEEP}6400"),
+    "--total_environment_frames=400000",
 )
 # Preset, further flags, and a label, of each run.
 RUNS: dict[str, tuple[tuple[str, tuple[str, ...], str], ...]] = {
@@ -72,7 +74,7 @@ RUNS: dict[str, tuple[tuple[str, tuple[str, ...], str], ...]] = {
         (_TICTACTOE.replace("ppo", "vtrace"), (f"{_KEEP}60000",), ""),
         (_TICTACTOE, (f"{_KEEP}40000", "--lstm_size=64"), "LSTM"),
     ),
-    "connect_four": (("pettingzoo/ppo/classic.connect_four_v3", (f"{_KEEP}200000",), ""),),
+    "connect_four": (("pettingzoo/ppo/classic.connect_four_v3", (f"{_KEEP}500000",), ""),),
     "spread": (
         (_SPREAD, (f"{_KEEP}200000",), ""),
         (_SPREAD, (f"{_KEEP}200000", "--player_id=true"), "player_id"),
@@ -277,7 +279,9 @@ def _draw(path: Path, panels: Sequence[Panel]) -> None:
     make_directory("plots", str(path.parent))
     with matplotlib.rc_context({"axes.grid": True, "grid.alpha": 0.25, "legend.frameon": False}):
         figure = Figure(figsize=(3.6 * max(2, len(panels)), 2.8), dpi=120, layout="constrained")
-        for place, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        is_same = len({panel.y for panel in panels}) == 1
+        places = figure.subplots(1, len(panels), squeeze=False, sharey=is_same)[0]
+        for place, panel in zip(places, panels, strict=True):
             if panel.grey is not None:
                 place.axhline(panel.grey, color="#BBBBBB")
             for label, (x, y) in panel.lines.items():
