@@ -13,6 +13,7 @@ _SUITES = {
     "catch": "seed_rl.environments.suites.catch:SUITE",
     "dmlab": "seed_rl.environments.suites.dmlab:SUITE",
     "envpool": "seed_rl.environments.suites.envpool:SUITE",
+    "external": "seed_rl.environments.suites.external:SUITE",
     "football": "seed_rl.environments.suites.football:SUITE",
     "gym": "seed_rl.environments.suites.classic:SUITE",
     "minatar": "seed_rl.environments.suites.minatar:SUITE",
