@@ -27,6 +27,8 @@ from seed_rl.environments.base import PICKLE
 from seed_rl.environments.function_file import contents
 from seed_rl.environments.games import HasPlayersError
 from seed_rl.environments.making import Probed
+from seed_rl.environments.spaces_json import dump_spaces
+from seed_rl.environments.specs import Spaces
 from seed_rl.evaluation.load import EvaluateConfig, PlayConfig, load_subject
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.definitions import flag_text
@@ -141,7 +143,8 @@ def train(
       agent: a name, such as "ppo".
       overwrite: whether to start over where there is a run. Its directory is renamed: NAME.1, NAME.2, ...
       **flags: the command's flags, such as `seed=1` or `total_environment_frames=100_000`. Lists stand for
-        text with commas (`mlp_sizes=[64, 64]`), and dicts for JSON (`env_kwargs={"size": 7}`).
+        text with commas (`mlp_sizes=[64, 64]`), and dicts for JSON (`env_kwargs={"size": 7}`). With the
+        environment "external", `spaces` is a pair of Gymnasium's: of an observation and of an action.
 
     Call it in the main thread, the only one that an interrupt reaches. Runs that train at the same time are
     processes of the command.
@@ -155,6 +158,9 @@ def train(
       RuntimeError: training failed.
     """
     _check_call(environment, agent, flags)
+    if "spaces" in flags and not isinstance(flags["spaces"], str | os.PathLike):
+        with usage_errors():
+            flags["spaces"] = dump_spaces(Spaces(*flags["spaces"]))
     words, function, probed = _words(flags), None, None
     if not isinstance(environment, str):
         content, fingerprint, suite, probed = _pickled(environment, words)

@@ -24,8 +24,10 @@ from seed_rl.environments.vector import RESET_MASK
 from seed_rl.wire.client import LearnerGoneError, RefusedError
 from seed_rl.wire.security import SecurityConfig, check_connecting, load_security
 
+_LEAVE_SECS = 2.0
 
-class TrainingEnded(Exception):  # noqa: N818 (no error: the learner has all the experience that it wanted)
+
+class TrainingEnded(Exception):
     """Training is complete, so there are no more actions."""
 
 
@@ -97,7 +99,7 @@ class Attachment:
     def close(self) -> None:
         """Leaves the learner. Safe to call twice."""
         self._env.given.put(_LeftError())
-        self._thread.join()
+        self._thread.join(_LEAVE_SECS)  # If it waits for a learner, it ends when there is one.
 
     def __enter__(self) -> "Attachment":
         return self
@@ -138,8 +140,7 @@ class Attachment:
     def _suite(self, name: str) -> Suite:
         if name != "external":
             raise ValueError(
-                f"the learner's environment is {name}, whose environments actors make; start the learner with "
-                "--environment=external"
+                f"actors make the environments of {name}; start the learner with --environment=external"
             )
         return Suite(_AttachedConfig, lambda config, seed: None, lambda config, seeds: self._env.of(config))
 
@@ -176,7 +177,7 @@ class _HandedOver(VectorEnv):
         return self
 
     def reset(self, *, seed: Any = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        """Waits for the first observations; an episode that a lost connection has cut goes on as a new one."""
+        """Waits for first observations; an episode that a lost connection has cut goes on as a new one."""
         if self._unanswered is None:
             self._unanswered = self._next_first()
         self._awaits_reset = False
@@ -197,7 +198,7 @@ class _HandedOver(VectorEnv):
         self._awaits_reset = self.num_envs == 1 and bool(np.any(ends))
         if not self._awaits_reset:
             self._unanswered = observation
-        return observation, np.asarray(reward, float), np.asarray(terminated), np.asarray(truncated), {}
+        return observation, np.asarray(reward), np.asarray(terminated), np.asarray(truncated), {}
 
     def _next_first(self) -> Any:
         first, self._first = self._first, None

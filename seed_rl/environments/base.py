@@ -87,6 +87,11 @@ class EnvironmentConfig(Options):
         """Whether the suite's `make` makes games of several players (`games.Game`)."""
         return False
 
+    @property
+    def attaches(self) -> bool:
+        """Whether programs of their own, which attach, play the environments, so that no actor is started."""
+        return False
+
     def refuse_own_actions(self, why: str) -> None:
         """Raises ValueError if settings repeat actions or draw them at random."""
         for name, allowed in (("num_action_repeats", 1), ("random_start_steps", 0)):

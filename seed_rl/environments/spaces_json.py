@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -50,8 +49,8 @@ def _dumped(space: Any) -> dict[str, Any]:
         limits = {name: _numbers(getattr(space, name)) for name in ("low", "high")}
         return {"box": list(space.shape), "dtype": str(space.dtype), **limits}
     raise ValueError(
-        f"A space of type {type(space).__name__} cannot be written as JSON; use Box, Discrete, MultiDiscrete, "
-        "MultiBinary or a Dict of these."
+        f"A space of type {type(space).__name__} cannot be written as JSON; use Box, Discrete, "
+        "MultiDiscrete, MultiBinary or a Dict of these."
     )
 
 
@@ -63,8 +62,7 @@ def _numbers(limits: np.ndarray) -> Any:
 
 
 def _parsed(found: Any, where: str) -> spaces.Space:
-    kinds = {"box": _box, "discrete": _discrete, "multi_discrete": _multi_discrete, "multi_binary": _multi_binary}
-    if not isinstance(found, dict) or len(kind := found.keys() & {*kinds, "dict"}) != 1:
+    if not isinstance(found, dict) or len(kind := found.keys() & {*_KINDS, "dict"}) != 1:
         raise ValueError(
             f"{where} must be an object with one of box, dict, discrete, multi_binary and multi_discrete"
         )
@@ -75,7 +73,7 @@ def _parsed(found: Any, where: str) -> spaces.Space:
             raise ValueError(f"{where}.dict must be an object with at least one space, by name")
         return spaces.Dict({key: _parsed(entry, f"{where}.{key}") for key, entry in entries.items()})
     try:
-        return kinds[name](**found)
+        return _KINDS[name](**found)
     except (TypeError, ValueError, OverflowError, AssertionError) as error:
         raise ValueError(f"{where} is no {name} space: {one_line(str(error), 200)}") from None
 
@@ -93,13 +91,10 @@ def _box(box: Any, low: Any = None, high: Any = None, dtype: str = "float32") ->
     return spaces.Box(limits(low, -math.inf), limits(high, math.inf), tuple(box), np.dtype(dtype).type)
 
 
-def _discrete(discrete: int, start: int = 0) -> spaces.Space:
-    return spaces.Discrete(discrete, start=start)
-
-
-def _multi_discrete(multi_discrete: list[int]) -> spaces.Space:
-    return spaces.MultiDiscrete(multi_discrete)
-
-
-def _multi_binary(multi_binary: list[int]) -> spaces.Space:
-    return spaces.MultiBinary(multi_binary)
+# A function of the entries for each kind of space.
+_KINDS: dict[str, Any] = {
+    "box": _box,
+    "discrete": lambda discrete, start=0: spaces.Discrete(discrete, start=start),
+    "multi_binary": lambda multi_binary: spaces.MultiBinary(multi_binary),
+    "multi_discrete": lambda multi_discrete: spaces.MultiDiscrete(multi_discrete),
+}

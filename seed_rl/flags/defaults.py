@@ -43,12 +43,12 @@ def of_agent(
     has_replay = options.has_replay()
     games = 2 * kind.players if kind.players > 1 else 1  # Up to two groups have whole games.
     settings: dict[str, Any] = {
-        "env_batch_size": games * math.ceil(_ENVS_PER_ACTOR[kind.observation] / games),
+        "env_batch_size": env_batch_size or games * math.ceil(_ENVS_PER_ACTOR[kind.observation] / games),
         **_NETWORK[kind.observation],
         **({"frame_stack": 4} if kind.stacks else {}),
         **options.small_defaults(kind, agent),
     }
-    num_envs = (num_actors or 2) * (env_batch_size or settings["env_batch_size"])
+    num_envs = (num_actors or 2) * settings["env_batch_size"]
     if share := settings.pop("batch_share", None):
         settings["batch_size"] = max(1, num_envs // share)
     if has_replay:
@@ -61,7 +61,7 @@ def of_agent(
         known -= _NOT_WITH_NETWORK
     steps = (_REPLAY_STEPS if has_replay else _AGENT_STEPS)[kind.observation]
     return {
-        "num_actors": 2,
+        "num_actors": num_actors or 2,
         "inference_batch_size": num_envs,
         "total_environment_frames": steps * kind.repeats,
         **{name: value for name, value in settings.items() if name in known},

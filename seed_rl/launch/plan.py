@@ -120,6 +120,13 @@ def make_plan(settings: Settings, server_address: str | None) -> Plan:
     file = RunDirectory(logdir).settings
     places = [place_flags(addresses, i) if addresses[1:] else [] for i in range(local.num_learners)]
     tasks = [[f"--task={i}"] if addresses else [] for i in range(local.num_actors)]
+    if settings.environment_config().attaches:
+        tasks = []
+        if not local.server_address:
+            raise UsageError(
+                f"--environment={settings.environment} needs the address where programs attach; give "
+                "--server_address=unix:PATH or HOST:PORT."
+            )
     actor = "policy_actor" if config.inference == "actor" else "actor"
     return Plan(
         settings,

@@ -65,10 +65,12 @@ class Learner:
       seen: the steps of each environment, in order.
       episodes: (environment, return) in order.
       tasks: the tasks of actors that were ready, in order.
+      records: (environment, step, reward, done, truncated) in order.
     """
 
     def __init__(self, address, num_envs=4, shares_memory=True, description=DESCRIPTION, **options):
         self.seen, self.episodes, self.tasks = collections.defaultdict(list), [], []
+        self.records = []
         self.memory = None  # Of the last request.
         self._batcher = Batcher(num_envs, 0.01, make_wake_up_set() if shares_memory else None)
         connections = Connections(
@@ -99,9 +101,12 @@ class Learner:
         while (batch := self._batcher.next_batch()) is not None:
             answers = []
             for _, request in batch:
-                steps = StepCodec(SPEC).decode(bytes(request.records)).observation[:, 0]
-                for env, step in zip(request.group.env_ids.tolist(), steps.tolist(), strict=True):
+                found = StepCodec(SPEC).decode(bytes(request.records))
+                steps, ids = found.observation[:, 0], request.group.env_ids.tolist()
+                for env, step in zip(ids, steps.tolist(), strict=True):
                     self.seen[env].append(step)
+                flags = (found.reward.tolist(), found.done.tolist(), found.truncated.tolist())
+                self.records += zip(ids, steps.tolist(), *flags, strict=True)
                 self.memory = getattr(request.records, "obj", None)
                 answers.append((request, (steps + 1).astype("<i4").tobytes()))
             self._batcher.finish([client for client, _ in batch])

@@ -48,6 +48,11 @@ class ExternalConfig(EnvironmentConfig):
         object.__setattr__(self, "spaces", json.dumps(json.loads(text), sort_keys=True))
 
     @property
+    def attaches(self) -> bool:
+        """Always True."""
+        return True
+
+    @property
     def parsed(self) -> Spaces:
         """The spaces."""
         return parse_spaces(self.spaces)
