@@ -15,14 +15,14 @@ import os
 import time
 
 from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.errors import usage_errors
+from seed_rl.flags.errors import require_package, usage_errors
 from seed_rl.launch.child import raise_descriptor_limit
 from seed_rl.messages import complain, log_lines
-from seed_rl.options import option
+from seed_rl.options import option, part
 from seed_rl.serving.gateway import Gateway
 from seed_rl.serving.listener import Listener, NotServingError
 from seed_rl.wire.protocol import SERVICE
-from seed_rl.wire.security import SecurityConfig, check_listening, load_security
+from seed_rl.wire.security import SecurityConfig, WebConfig, check_listening, load_security
 
 _TURN_SECS = 1.0
 
@@ -33,6 +33,7 @@ class GatewayConfig(SecurityConfig):
 
     server_address: str = option("unix:/tmp/seed_rl_gateway.sock", "For actors: HOST:PORT, or unix:PATH.")
     learner_address: str = option("unix:/tmp/seed_rl.sock", "The learner's, on this machine, without TLS.")
+    web: WebConfig = part(WebConfig)
 
 
 def main(argv: list[str]) -> int:
@@ -44,6 +45,10 @@ def main(argv: list[str]) -> int:
         security = load_security(config, os.environ)
         check_listening(config.server_address, config, security)
         listener = Listener(config.server_address, -1, (SERVICE,), security)
+        if config.web.web_address:
+            require_package("websockets", "web")
+            check_listening(config.web.web_address, config, security, "web_address")
+        listener.open_web(config.web)
     listener.add(SERVICE, Gateway(config.learner_address, security.metadata()).connect)
     try:
         while True:  # In turns: Python handles a signal that comes just before a wait only after it.

@@ -56,7 +56,7 @@ def _dumped(space: Any) -> dict[str, Any]:
 
 def _numbers(limits: np.ndarray) -> Any:
     """One number if all are the same, else nested lists; infinite ones are null."""
-    numbers = np.where(np.isfinite(limits), limits.astype(float), None)
+    numbers = np.array([x if math.isfinite(x) else None for x in limits.flat], object).reshape(limits.shape)
     same = limits.size > 0 and (limits == limits.flat[0]).all()
     return numbers.flat[0] if same else numbers.tolist()
 

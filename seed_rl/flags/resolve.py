@@ -270,7 +270,8 @@ def _small(
             f"choose one of: {', '.join(able)}."
         )
     launching.tell(f"no preset for {environment} {name}: defaults for {kind}; add --help to see them.")
-    sizes = [given.get(size, 1 if config.attaches else None) for size in ("num_actors", "env_batch_size")]
+    few = 1 if config.attaches else None
+    sizes = (given.get("num_actors", few), given.get("env_batch_size", few))
     return _over(settings, [(str(kind), defaults.of_agent(name, kind, *sizes, "network" in given))])
 
 

@@ -2,9 +2,10 @@
 
 import dataclasses
 
-from seed_rl.options import option
+from seed_rl.options import option, part
 from seed_rl.seeds import LARGEST_SEED
 from seed_rl.training.training_config import TrainerConfig
+from seed_rl.wire.security import WebConfig
 
 # Values of --opponents that name no run.
 SELF, PAST = "self", "past"
@@ -19,6 +20,7 @@ class LearnerConfig(TrainerConfig):
         "Where actors connect: unix:PATH on one machine, HOST:PORT for TCP.",
         is_plumbing=True,
     )
+    web: WebConfig = part(WebConfig)
     num_envs: int = option(
         4, "Environments across all actors (actors x --env_batch_size).", at_least=1, is_plumbing=True
     )

@@ -93,7 +93,9 @@ class Serving:
         )
         self.describe_actors = connections.describe_actors
         parts = (config.server_address, connections, security)
-        self._server = InferenceServer(*parts, listener=team.listener, on_refusal=metrics.on_refusal)
+        self._server = InferenceServer(
+            *parts, listener=team.listener, on_refusal=metrics.on_refusal, web=config.web
+        )
         jobs: list[tuple[str, Callable[[], None]]] = [("intake", background)] if background else []
         if not config.synchronous:
             pairs = list(zip(cores, self._batchers, strict=True)) * config.num_inference_threads

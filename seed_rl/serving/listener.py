@@ -18,9 +18,10 @@ from seed_rl.serving.connection import Limits
 from seed_rl.serving.sockets import SocketPath, is_socket_file
 from seed_rl.wire import protocol
 from seed_rl.wire.protocol import LEARNERS_MARK, channel_options
-from seed_rl.wire.security import WRONG_TOKEN, Security
+from seed_rl.wire.security import WRONG_TOKEN, Security, WebConfig
 
 T = TypeVar("T")
+
 
 METHOD_NOT_FOUND = "Method not found!"  # gRPC's own words.
 
@@ -191,6 +192,8 @@ class Listener:
         self.gateways: Callable[[], Sequence[str]] = tuple
         self.on_refusal: Callable[[str, grpc.StatusCode, str], object] = lambda peer, code, sentence: None
         self._address, self._also, self._security = address, also, security
+        self._limits, self._max_message_bytes = limits, max_message_bytes
+        self._door: Any = None
         self._options = [*channel_options(max_message_bytes), *_connection_options(limits)]
         self._socket: SocketPath | None = None
         self._expected = expected
@@ -278,6 +281,28 @@ class Listener:
 
         self.run(on_loop())
 
+    def open_web(self, web: WebConfig) -> int:
+        """Lets browsers call the inference service as well, if `web` says so; returns the port.
+
+        Raises:
+          AddressError: nothing can listen on the address.
+          ImportError: the extra [web] is not installed.
+        """
+        if web.web_address is None:
+            return 0
+        from seed_rl.serving.web import Door
+
+        async def answer(context: Any) -> None:
+            await self._answer(protocol.SERVICE, None, context)
+
+        rules = self._security, self._limits, self._max_message_bytes, web.origins
+        self._door = Door(web.web_address, answer, *rules)
+        try:
+            self.run(self._door.open())
+        except OSError as error:
+            raise AddressError(f"Cannot listen on --web_address={web.web_address}: {error}.") from error
+        return int(self._door.port)
+
     def _methods(self) -> dict[str, dict[str, grpc.RpcMethodHandler]]:
         """A handler for each method that there may be, by service."""
 
@@ -334,6 +359,8 @@ class Listener:
 
     async def _end(self) -> None:
         self._watching.cancel()
+        if self._door:
+            await self._door.close()
         servers = [self._steady.server, *self._retired]
         await asyncio.gather(*(server.stop(_GRACE_SECS) for server in servers))
         # Calls that wait, other jobs on this loop, and what these start when they are cancelled.

@@ -13,7 +13,7 @@ from seed_rl.serving.shared_memory import MemoryServer
 from seed_rl.wire import shared_memory
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import SERVICE, max_message_bytes
-from seed_rl.wire.security import Security
+from seed_rl.wire.security import Security, WebConfig
 
 
 class InferenceServer(InferenceService):
@@ -21,6 +21,7 @@ class InferenceServer(InferenceService):
 
     Attributes:
       port: where it listens; 0 for a unix socket.
+      web_port: where it listens for browsers; 0 if it does not.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class InferenceServer(InferenceService):
         limits: Limits = Limits(),  # noqa: B008 (immutable)
         listener: Listener | None = None,
         on_refusal: Callable[[], None] = lambda: None,
+        web: WebConfig = WebConfig(),  # noqa: B008 (immutable)
     ):
         """Starts serving.
 
@@ -41,6 +43,7 @@ class InferenceServer(InferenceService):
           limits: of what silent peers may use.
           listener: what listens on the address already; None: it is made here.
           on_refusal: called for each connection that is refused, on the event loop.
+          web: whether browsers may connect as well.
 
         Raises:
           AddressError: the server cannot listen on the address, or a learner already does.
@@ -63,6 +66,7 @@ class InferenceServer(InferenceService):
             self._memory = self._listener.run(self._share_memory(address, keys))
         self._listener.on_refusal = self._report
         self._listener.add(SERVICE, self.connect)
+        self.web_port = self._listener.open_web(web)
 
     async def _share_memory(self, address: str, keys: FirstMessages) -> MemoryServer | None:
         """Offers actors on this machine shared memory; without it, they send messages."""
@@ -73,7 +77,7 @@ class InferenceServer(InferenceService):
             return None
 
     async def _join(self, join: pb.Join, context: Any, end: OnEnd) -> tuple[Connection | None, pb.Welcome]:
-        is_near = context.peer().startswith("unix")
+        is_near = context.peer().startswith(("unix", "web"))
         connection, welcome = self._connections.join(join, end, is_near)
         if connection and self._memory and join.can_share_memory and not join.holds_policy:
             self._memory.offer(connection, join, welcome)

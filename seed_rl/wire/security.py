@@ -33,6 +33,7 @@ WRONG_TOKEN = (
     f"{TOKEN_VARIABLE} at both ends."
 )
 _SHORTEST_TOKEN = 16
+_LAST_PORT = 2**16 - 1
 _SECRETS = ("token_file", "tls_key")
 
 
@@ -77,6 +78,37 @@ class SecurityConfig(Options):
         """Checks that a certificate comes with its key."""
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ValueError("--tls_certificate and --tls_key belong together; give both or neither.")
+
+
+@dataclasses.dataclass(frozen=True)
+class WebConfig(Options):
+    """Settings of the door for browsers."""
+
+    web_address: str | None = option(
+        None,
+        "Where browsers connect as well, HOST:PORT: the same messages over WebSockets, with the same TLS and "
+        "token. Needs the extra [web].",
+        is_plumbing=True,
+    )
+    web_origins: str = option(
+        "",
+        "Origins of pages elsewhere that may connect to --web_address, such as http://localhost:3000, "
+        "separated by commas; pages from that address itself always may.",
+        is_plumbing=True,
+    )
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """The origins."""
+        return tuple(filter(None, (origin.strip() for origin in self.web_origins.split(","))))
+
+    def validate(self) -> None:
+        """Checks that the address has a host and a port."""
+        host, _, port = (self.web_address or "localhost:0").rpartition(":")
+        if not host or not port.isdigit() or int(port) > _LAST_PORT:
+            raise ValueError(
+                f"--web_address={self.web_address} is not valid; give HOST:PORT, such as localhost:8080."
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,8 +204,10 @@ def load_security(config: SecurityConfig, environment: Mapping[str, str]) -> Sec
     return security
 
 
-def check_listening(address: str, config: SecurityConfig, security: Security) -> None:
-    """Refuses to listen where other machines can connect without TLS and a token.
+def check_listening(
+    address: str, config: SecurityConfig, security: Security, flag: str = "server_address"
+) -> None:
+    """Refuses to listen, as this flag says, where other machines can connect without TLS and a token.
 
     Raises:
       ValueError: one sentence that says what to add.
@@ -185,7 +219,7 @@ def check_listening(address: str, config: SecurityConfig, security: Security) ->
         )
     if not _may_use(address, config, security.certificate, security.token):
         raise ValueError(
-            f"--server_address={address} can be reached from other machines: give --tls_certificate, "
+            f"--{flag}={address} can be reached from other machines: give --tls_certificate, "
             f"--tls_key and a token (--token_file or {TOKEN_VARIABLE}), or --insecure on a network you trust."
         )
 

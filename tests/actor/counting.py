@@ -73,6 +73,7 @@ class Learner:
         self.records = []
         self.memory = None  # Of the last request.
         self._batcher = Batcher(num_envs, 0.01, make_wake_up_set() if shares_memory else None)
+        of_server = {name: options.pop(name) for name in ("security", "web") if name in options}
         connections = Connections(
             description,
             num_envs,
@@ -82,7 +83,7 @@ class Learner:
             lambda episodes: self.episodes.extend((e.env, e.episode_return) for e in episodes),
             **options,
         )
-        self.server = InferenceServer(address, connections)
+        self.server = InferenceServer(address, connections, **of_server)
         self._thread = threading.Thread(target=self._answer, daemon=True)
         self._thread.start()
 

@@ -1,0 +1,189 @@
+"""The door for browsers: the messages of protos/inference.proto as binary frames of a WebSocket.
+
+Each WebSocket is served as a gRPC stream is, by the same service under the same rules. No TensorFlow.
+"""
+
+import base64
+import binascii
+import contextlib
+import http
+import json
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+import grpc
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.datastructures import Headers
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
+
+from seed_rl.messages import one_line
+from seed_rl.serving.connection import Limits, Refusal
+from seed_rl.wire.security import Security, is_local
+
+# A browser asks for these subprotocols: this one, and one with the token, which no page can send in a header.
+SUBPROTOCOL = "seed_rl"
+_TOKEN = "token."
+
+# The end of a stream: a WebSocket's code for it is this much more than gRPC's status.
+FIRST_CODE = 4000
+
+_PING_SECS, _PONG_SECS = 20.0, 10.0  # As for gRPC.
+_MOST_REASON_BYTES = 120
+
+# Answers a stream with this context, as the listener does for gRPC.
+Answer = Callable[[Any], Awaitable[None]]
+
+
+class _AbortedError(Exception):
+    """The service has ended a stream with a status."""
+
+
+class Door:
+    """Serves WebSockets on an address; belongs to an event loop.
+
+    Attributes:
+      port: where it listens.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        answer: Answer,
+        security: Security,
+        limits: Limits,
+        max_message_bytes: int,
+        origins: tuple[str, ...] = (),
+    ):
+        """Prepares; `open` starts it.
+
+        Args:
+          address: HOST:PORT.
+          answer: serves a stream, and checks its token.
+          security: TLS of the connections.
+          limits: of what silent peers may use.
+          max_message_bytes: a larger message ends its connection.
+          origins: of pages elsewhere that may connect; a page from this address always may.
+        """
+        self._host, _, port = address.rpartition(":")
+        self.port, self._answer = int(port), answer
+        self._is_local, self._origins = is_local(address), origins
+        self._context: ssl.SSLContext | None = None
+        if security.certificate is not None:
+            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            security.load_chain(self._context)
+            if security.authority is not None:
+                self._context.load_verify_locations(cadata=security.authority.decode("ascii", "ignore"))
+                self._context.verify_mode = ssl.CERT_REQUIRED
+        self._options: dict[str, Any] = {
+            "max_size": max_message_bytes,
+            "open_timeout": limits.handshake_secs,
+            "ssl": self._context,
+        }
+        self._server: Server | None = None
+
+    async def open(self) -> None:
+        """Listens; OSError if it cannot."""
+        self._server = await serve(
+            self._serve,
+            self._host.strip("[]"),
+            self.port,
+            process_request=self._request,
+            subprotocols=[SUBPROTOCOL],  # type: ignore[list-item] # A NewType of str.
+            select_subprotocol=lambda connection, offered: SUBPROTOCOL if SUBPROTOCOL in offered else None,  # type: ignore
+            compression=None,
+            ping_interval=_PING_SECS,
+            ping_timeout=_PONG_SECS,
+            server_header=None,
+            **self._options,
+        )
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        """Ends all connections, and stops listening."""
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
+
+    def _request(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Answers a request that is to open no WebSocket; None: it may."""
+        headers = request.headers
+        host, origin = headers.get("Host", ""), headers.get("Origin")
+        if self._is_local and not is_local(host if urlsplit(f"//{host}").port else f"{host}:0"):
+            return _plain(http.HTTPStatus.FORBIDDEN, "This server is for its own machine; use localhost.")
+        own = f"{'https' if self._context else 'http'}://{host}"
+        if origin is not None and origin not in (own, *self._origins):
+            shown = one_line(origin, 100)
+            sentence = f"Pages from {shown} may not connect; add --web_origins={shown}."
+            return _plain(http.HTTPStatus.FORBIDDEN, sentence)
+        if headers.get("Upgrade", "").lower() != "websocket":
+            return _plain(http.HTTPStatus.UPGRADE_REQUIRED, "Open a WebSocket here.")
+        return None
+
+    async def _serve(self, connection: ServerConnection) -> None:
+        context = _Context(connection)
+        with contextlib.suppress(_AbortedError):
+            await self._answer(context)
+        code, sentence = context.status
+        with contextlib.suppress(ConnectionClosed):
+            await connection.send(json.dumps({"code": code.name, "message": sentence}))
+        reason = sentence.encode()[:_MOST_REASON_BYTES].decode(errors="ignore")
+        await connection.close(FIRST_CODE + code.value[0], reason)
+
+
+class _Context:
+    """A WebSocket in the place of gRPC's context of a stream.
+
+    Attributes:
+      status: of its end: OK unless it is aborted.
+    """
+
+    def __init__(self, connection: ServerConnection):
+        self._connection = connection
+        self.status = grpc.StatusCode.OK, ""
+
+    def peer(self) -> str:
+        host, port = self._connection.remote_address[:2]
+        return f"web:{host}:{port}"
+
+    def invocation_metadata(self) -> list[tuple[str, str]]:
+        """The token, from a header or a subprotocol."""
+        assert self._connection.request is not None
+        headers = self._connection.request.headers
+        if "Authorization" in headers:
+            return [("authorization", headers["Authorization"])]
+        for offered in headers.get("Sec-WebSocket-Protocol", "").split(","):
+            if offered.strip().startswith(_TOKEN):
+                text = offered.strip().removeprefix(_TOKEN)
+                with contextlib.suppress(binascii.Error, ValueError):
+                    token = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
+                    return [("authorization", f"Bearer {token}")]
+        return []
+
+    async def read(self) -> Any:
+        try:
+            message = await self._connection.recv()
+        except ConnectionClosed:
+            return grpc.aio.EOF
+        if isinstance(message, str):
+            raise Refusal(grpc.StatusCode.INVALID_ARGUMENT, "A message came as text; send binary frames.")
+        return message
+
+    async def write(self, message: bytes) -> None:
+        with contextlib.suppress(ConnectionClosed):  # The reader finds that out.
+            await self._connection.send(message)
+
+    def set_trailing_metadata(self, metadata: Any) -> None:
+        """Nothing to do: other servers do not speak this protocol."""
+
+    async def abort(self, code: grpc.StatusCode, sentence: str) -> None:
+        self.status = code, sentence
+        raise _AbortedError
+
+
+def _plain(status: http.HTTPStatus, sentence: str) -> Response:
+    body = f"{sentence}\n".encode()
+    headers = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(body))}
+    return Response(status, status.phrase, Headers(headers), body)
