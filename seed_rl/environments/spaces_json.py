@@ -56,9 +56,10 @@ def _dumped(space: Any) -> dict[str, Any]:
 
 def _numbers(limits: np.ndarray) -> Any:
     """One number if all are the same, else nested lists; infinite ones are null."""
-    numbers = np.array([x if math.isfinite(x) else None for x in limits.flat], object).reshape(limits.shape)
-    same = limits.size > 0 and (limits == limits.flat[0]).all()
-    return numbers.flat[0] if same else numbers.tolist()
+    finite = [x if math.isfinite(x) else None for x in limits.ravel().tolist()]
+    if len(set(finite)) == 1:
+        return finite[0]
+    return np.array(finite, object).reshape(limits.shape).tolist()
 
 
 def _parsed(found: Any, where: str) -> spaces.Space:
