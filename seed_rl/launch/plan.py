@@ -122,10 +122,10 @@ def make_plan(settings: Settings, server_address: str | None) -> Plan:
     tasks = [[f"--task={i}"] if addresses else [] for i in range(local.num_actors)]
     if settings.environment_config().attaches:
         tasks = []
-        if not local.server_address:
+        if not (local.server_address or config.web.web_address):
             raise UsageError(
-                f"--environment={settings.environment} needs the address where programs attach; give "
-                "--server_address=unix:PATH or HOST:PORT."
+                f"--environment={settings.environment} needs an address where programs attach; give "
+                "--server_address=unix:PATH or HOST:PORT, or --web_address=HOST:PORT."
             )
     actor = "policy_actor" if config.inference == "actor" else "actor"
     return Plan(

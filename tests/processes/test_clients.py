@@ -1,0 +1,90 @@
+"""Clients in other languages, run by the programs that run them, against learners."""
+
+import contextlib
+import functools
+import http.server
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from seed_rl.wire.security import Security, WebConfig
+from tests.actor.counting import LENGTH, Learner
+from tests.actor.test_attached import EXTERNAL
+from tests.ports import WEB, free_ports
+
+ROOT = Path(__file__).parents[2]
+TOKEN = "0123456789abcdef"
+DEADLINE_SECS = 60.0
+# Each episode terminates or is truncated in turn; an action that belongs to another step is an error.
+COUNTING = """
+import { Learner } from "ROOT/clients/js/seed_rl.mjs";
+const learner = await Learner.connect(process.argv[2], { token: "TOKEN" });
+let [steps, isLast] = [0, false];
+while (steps < 40) {
+  let action = await learner.reset([steps]);
+  while (action !== null) {
+    if (action !== steps + 1) throw new Error(`action ${action} after step ${steps}`);
+    steps += 1;
+    const [ends, terminates] = [steps % LENGTH === 0, steps % (2 * LENGTH) === 0];
+    action = await learner.step([steps], ends ? 0.5 : 0, terminates, ends && !terminates);
+  }
+}
+learner.close();
+"""
+CATCH = '{"observation": {"box": [10, 5], "low": 0, "high": 1}, "action": {"discrete": 3}}'
+
+
+def program(*names):
+    """The first of these programs that is installed."""
+    found = next(filter(None, map(shutil.which, names)), None)
+    return found or pytest.skip(f"{names[0]} is not installed")
+
+
+def test_node_plays_as_python_does(tmp_path):
+    learner = Learner(
+        f"unix:{tmp_path}/s",
+        1,
+        description=EXTERNAL,
+        security=Security(token=TOKEN),
+        web=WebConfig("127.0.0.1:0"),
+    )
+    script = tmp_path / "counting.mjs"
+    text = COUNTING.replace("ROOT", str(ROOT)).replace("TOKEN", TOKEN).replace("LENGTH", str(LENGTH))
+    script.write_text(text)
+    url = f"ws://127.0.0.1:{learner.server.web_port}"
+    command = [program("node"), "--experimental-websocket", script, url]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECS)
+    learner.stop()
+    assert run.returncode == 0, run.stderr
+    assert learner.episodes[:7] == [(0, 0.5)] * 7
+    ends = [(step, reward, done) for _, step, reward, done, truncated in learner.records if done or truncated]
+    assert ends[1:4] == [(5, 0.5, False), (5, 0.0, True), (10, 0.5, True)]
+
+
+@pytest.mark.slow
+def test_a_page_in_chromium_learns_catch(house):
+    web, pages = free_ports(2, WEB)
+    flags = (f"--web_address=127.0.0.1:{web}", f"--web_origins=http://127.0.0.1:{pages}")
+    sizes = ("--num_actors=4", "--total_environment_frames=200000", "--stop_at_return=0.8")
+    run = house.start(
+        "train", "external", "vtrace", f"--spaces={CATCH}", f"--logdir={house.logdir}", *flags, *sizes
+    )
+    serve = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(ROOT / "clients"))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", pages), serve)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    page = f"http://127.0.0.1:{pages}/examples/catch.html?url=ws://127.0.0.1:{web}&games=4&fast"
+    options = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={house.path}/chromium"]
+    browser = subprocess.Popen(
+        [program("chromium", "google-chrome"), *options, page], stderr=subprocess.DEVNULL
+    )
+    with contextlib.closing(server.socket):
+        try:
+            assert run.end() == 0, run.output
+        finally:
+            browser.kill()
+            browser.wait()
+            server.shutdown()
+    assert house.metrics()[-1]["mean_return"] >= 0.8
