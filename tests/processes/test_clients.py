@@ -88,3 +88,17 @@ def test_a_page_in_chromium_learns_catch(house):
             browser.wait()
             server.shutdown()
     assert house.metrics()[-1]["mean_return"] >= 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, count", [("plain_loop", 1), ("callbacks", 1), ("threads", 3)])
+def test_examples_in_python_play_until_training_ends(house, name, count):
+    address = f"unix:{house.path}/learner"
+    spaces = f"--spaces={ROOT}/clients/examples/cartpole.json"
+    sizes = (f"--num_actors={count}", "--total_environment_frames=6000")
+    flags = (spaces, *sizes, f"--server_address={address}", f"--logdir={house.logdir}")
+    run = house.start("train", "external", "ppo", *flags)
+    code = (ROOT / f"clients/examples/{name}.py").read_text()
+    example = house.start(name, address, count, code=code)
+    assert (run.end(), example.end()) == (0, 0), run.output + example.output
+    assert house.metrics()[-1]["episodes"] > 50
