@@ -4,6 +4,7 @@ An actor runs in a thread, with a vector environment whose steps are those that 
 reconnecting, shared memory, TLS, checks of values and the metrics of episodes are those of any actor.
 """
 
+import dataclasses
 import os
 import queue
 import threading
@@ -17,12 +18,14 @@ from gymnasium.vector.utils import batch_space
 from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.actor.group import EnvironmentRefusedError
 from seed_rl.actor.loop import Actor
-from seed_rl.environments.base import Info, Suite
+from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.failures import NO_FAILURES, EnvironmentFailedError
-from seed_rl.environments.suites.external import ExternalConfig
+from seed_rl.environments.spaces_json import parse_spaces
+from seed_rl.environments.specs import Spaces
 from seed_rl.environments.vector import RESET_MASK
 from seed_rl.wire.client import LearnerGoneError, RefusedError
-from seed_rl.wire.security import SecurityConfig, check_connecting, load_security
+from seed_rl.wire.generated import inference_pb2 as pb
+from seed_rl.wire.security import Security, SecurityConfig, check_connecting, load_security
 
 _LEAVE_SECS = 2.0
 
@@ -57,7 +60,7 @@ class Attachment:
         self._env, self._num_envs = _HandedOver(num_envs), num_envs
         self._is_playing = False  # Whether an episode goes on.
         self._ended: BaseException | None = None
-        actor = Actor(config, security, suites=self._suite)
+        actor = _AttachedActor(config, security, self._env)
         self._thread = threading.Thread(target=self._run, args=(actor,), name="seed_rl", daemon=True)
         self._thread.start()
 
@@ -137,18 +140,31 @@ class Attachment:
             actor.close()
             self._env.taken.put(None)
 
-    def _suite(self, name: str) -> Suite:
-        if name != "external":
-            raise ValueError(
-                f"actors make the environments of {name}; start the learner with --environment=external"
-            )
-        return Suite(_AttachedConfig, lambda config, seed: None, lambda config, seeds: self._env.of(config))
 
+@dataclasses.dataclass(frozen=True)
+class _AttachedConfig(EnvironmentConfig):
+    """Settings of environments that their program steps."""
 
-class _AttachedConfig(ExternalConfig):
     @property
     def is_vector(self) -> bool:
         return True
+
+
+class _AttachedActor(Actor):
+    """An actor whose only group of environments is the program's."""
+
+    def __init__(self, config: ActorConfig, security: Security, env: "_HandedOver"):
+        super().__init__(config, security)
+        self._env = env
+
+    def _chosen(self, welcome: pb.Welcome) -> tuple[Suite, EnvironmentConfig]:
+        try:
+            spaces = parse_spaces(welcome.spaces)
+        except ValueError as error:
+            raise EnvironmentRefusedError(
+                f"A program cannot attach: the learner's spaces of {welcome.suite} cannot be read ({error})."
+            ) from None
+        return Suite(_AttachedConfig, lambda *_: None, lambda *_: self._env.of(spaces)), _AttachedConfig()
 
 
 class _HandedOver(VectorEnv):
@@ -169,9 +185,9 @@ class _HandedOver(VectorEnv):
         self._first: Any = None  # Of an episode that has begun before the last one had ended.
         self._awaits_reset = True
 
-    def of(self, config: ExternalConfig) -> "_HandedOver":
+    def of(self, spaces: Spaces) -> "_HandedOver":
         """The same with the learner's spaces."""
-        self.single_observation_space, self.single_action_space = config.parsed
+        self.single_observation_space, self.single_action_space = spaces
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         return self
@@ -231,7 +247,8 @@ def connect(address: str, num_envs: int = 1, **flags: Any) -> Attachment:
                 while action is not None:
                     action = learner.step(*simulator.advance(action))
 
-    The learner has `--environment=external --spaces=spaces.json`. Needs no TensorFlow.
+    The learner has `--environment=external --spaces=spaces.json`, or other environments with these spaces.
+    Needs no TensorFlow.
 
     Args:
       address: unix:PATH or HOST:PORT of the learner or of a gateway.

@@ -20,7 +20,7 @@ from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.actor.carriers import Latency, Memory, Messages, Transport, play
 from seed_rl.actor.group import Group, chosen, make_environment
 from seed_rl.environments import registry
-from seed_rl.environments.base import Suite
+from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.seeds import derived_seed
 from seed_rl.types import EnvironmentSpec
 from seed_rl.wire import shared_memory
@@ -175,7 +175,7 @@ class Actor:
             return self._groups[0].environment.spec
         self.close()
         _log.info("The learner has given this actor task %d.", welcome.task)
-        config, suite_and_settings = self._config, chosen(welcome, self._given, self._suites)
+        config, suite_and_settings = self._config, self._chosen(welcome)
         self._task, self._played = welcome.task, played
         if self._cores:
             pin(self._cores[welcome.task % len(self._cores)])
@@ -186,6 +186,10 @@ class Actor:
             environment = make_environment(suite_and_settings, welcome, seeds, config.failures, first_env)
             self._groups.append(Group(environment, seeds, suite_and_settings[1].random_start_steps))
         return self._groups[0].environment.spec
+
+    def _chosen(self, welcome: pb.Welcome) -> tuple[Suite, EnvironmentConfig]:
+        """The suite that makes the environments, and its settings; raises what `group.chosen` raises."""
+        return chosen(welcome, self._given, self._suites)
 
     def _carrier(self, stream: Stream, welcome: pb.Welcome, spec: EnvironmentSpec) -> Transport:
         """Makes the carrier that takes the steps of the groups from now on, and brings actions."""

@@ -11,6 +11,7 @@ COMMANDS = {
     "train": "train on this machine: a learner and its actors with one command",
     "evaluate": "evaluate a trained agent: scores, JSON, a video",
     "tournament": "play runs of a game of several players against each other: scores",
+    "serve": "serve trained policies to programs that attach, without training",
     "plot": "plot runs: learning curves over seeds, aggregates over games, sorted sweeps",
     "report": "print a table of runs, as Markdown or CSV",
     "export": "write a trained policy as a SavedModel or an ONNX model",

@@ -1,5 +1,6 @@
 """Environments of a suite: those that step together, and one for its spaces."""
 
+import contextlib
 import pickle
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from seed_rl.environments.failures import (
 from seed_rl.environments.games import Game
 from seed_rl.environments.players import PlayersEnvironment
 from seed_rl.environments.singles import SingleEnvironments
+from seed_rl.environments.spaces_json import dump_spaces
 from seed_rl.environments.specs import Spaces, environment_spec, single_space
 from seed_rl.environments.vector import OneOf, VectorEnvironment, make_vector
 from seed_rl.seeds import derived_seed
@@ -47,12 +49,14 @@ class Probed(NamedTuple):
       name: Gymnasium's id or PettingZoo's name, or that of the class of an environment that has none.
       is_vector: whether a vector environment was made.
       pickled_spaces: of each environment; empty if they cannot be pickled.
+      spaces_as_json: likewise; empty if there is no such text.
     """
 
     spec: EnvironmentSpec
     name: str
     is_vector: bool
     pickled_spaces: bytes = b""
+    spaces_as_json: str = ""
 
     def spaces(self) -> Spaces:
         """The spaces of each environment.
@@ -95,20 +99,24 @@ def examine(suite: Suite, config: EnvironmentConfig, seed: int, tolerance: Failu
         env = watched.make()
         spec = environment_spec(env, config)
         if isinstance(env, Game):
-            return Probed(spec, env.name, False, _pickled_spaces(env))
+            return Probed(spec, env.name, False, *_shown_spaces(env))
         inner = env.vector if isinstance(env, OneOf) else env
         name = inner.spec.id if inner.spec else type(inner.unwrapped).__name__
-        return Probed(spec, name, isinstance(inner, VectorEnv), _pickled_spaces(inner))
+        return Probed(spec, name, isinstance(inner, VectorEnv), *_shown_spaces(inner))
     except EnvironmentFailedError as error:
         raise ValueError(f"{error.what}; fix the environment.") from error
     finally:
         watched.close()
 
 
-def _pickled_spaces(env: gymnasium.Env | VectorEnv | Game) -> bytes:
+def _shown_spaces(env: gymnasium.Env | VectorEnv | Game) -> tuple[bytes, str]:
+    """The spaces of each environment, pickled and as JSON."""
     import cloudpickle  # No actor needs it.
 
-    try:
-        return cloudpickle.dumps([single_space(env, "observation_space"), single_space(env, "action_space")])
-    except Exception:  # Anything, from the environment's own classes.
-        return b""
+    spaces = Spaces(single_space(env, "observation_space"), single_space(env, "action_space"))
+    pickled, text = b"", ""
+    with contextlib.suppress(Exception):  # Anything, from the environment's own classes.
+        pickled = cloudpickle.dumps(list(spaces))
+    with contextlib.suppress(ValueError):
+        text = dump_spaces(spaces)
+    return pickled, text

@@ -177,12 +177,12 @@ def load_subject(name: str, checkpoint: str, config: PlayConfig) -> Subject:
         probed = found(*probe.answers())
         probe.warn()
     keras.utils.set_random_seed(derived_seed(config.seed))
-    policy, progress = _restored(run, probed.spec, prefix)
+    policy, progress = restored(run, probed.spec, prefix)
     trained = int(progress.env_frames.numpy()), float(progress.seconds.numpy())
     return Subject(run, suite, environment_config, probed, policy, prefix, *trained)
 
 
-def _restored(run: RunRecord, spec: EnvironmentSpec, prefix: str) -> "tuple[Policy, Progress]":
+def restored(run: RunRecord, spec: EnvironmentSpec, prefix: str) -> "tuple[Policy, Progress]":
     """A run's policy with the weights of a checkpoint, and its progress there; raises ValueError."""
     from seed_rl.training.checkpoint import restore_algorithm
 
@@ -229,24 +229,26 @@ def load_rival(name: str, identity: Mapping[str, Any], spec: EnvironmentSpec) ->
             f"--opponents={name} is a run of another game, or with other settings of it "
             f"({'; '.join(record.differences(run.identity, dict(identity)))}); name one of the same."
         )
-    return _restored(run, spec, _find_checkpoint(run, checkpoint))[0]
+    return restored(run, spec, _find_checkpoint(run, checkpoint))[0]
 
 
-def load_subjects(config: PlayConfig, names: Sequence[str], checkpoint: str = "last") -> list[Subject]:
-    """The subjects with these names, which play against each other; the checkpoint is that of the first one.
+def load_subjects(
+    config: PlayConfig, names: Sequence[str], checkpoint: str = "last", least_players: int = 2
+) -> list[Subject]:
+    """The subjects with these names, which have one environment; the checkpoint is that of the first one.
 
     Raises:
-      ValueError: as in `load_subject`, or several do not all play the same game of several players.
+      ValueError: as in `load_subject`, or several do not all play the same game, of so many players.
     """
     named = zip(names, (checkpoint, *["last"] * len(names)), strict=False)
     subjects = [load_subject(*one, config) for one in named]
     games = [(one.run.environment, one.run.game, one.probed.spec) for one in subjects]
     for one, game in zip(subjects[1:], games[1:], strict=True):
-        if game != games[0] or game[-1].num_players == 1:
+        if game != games[0] or game[-1].num_players < least_players:
             here, there = ("{} {} with {}".format(*each) for each in (game, games[0]))
             raise ValueError(
                 f"{one.run.logdir} is of {here}, and {subjects[0].run.logdir} of {there}; name runs of the "
-                "same game of several players, with equal spaces."
+                f"same game of {least_players} players or more, with equal spaces."
             )
     return subjects
 

@@ -216,8 +216,9 @@ def _examined(
     if stop.is_set():
         raise _StoppedEarly
     with usage_errors():
-        spec = found(answers[-1]).spec
-    return EnvironmentDescription(settings.environment, settings.environment_settings, spec)
+        probed = found(answers[-1])
+    described = settings.environment, settings.environment_settings
+    return EnvironmentDescription(*described, probed.spec, probed.spaces_as_json)
 
 
 def _find_hosts(config: LearnerConfig) -> tuple[LearnerConfig, LearnerHosts | None]:

@@ -85,6 +85,13 @@ class Tasks:
         self._is_taken[place] = True
         return Task(number, envs, had_others)
 
+    def first_free(self, num_envs: int, among: range) -> int:
+        """The first free task of this size with environments among these; -1 if there is none."""
+        for number in range(-(-among.start // num_envs), among.stop // num_envs):
+            if not self._is_taken[number * num_envs : (number + 1) * num_envs].any():
+                return number
+        return -1
+
     def begin(self, task: Task, process_id: int) -> int:
         """Notes that a process is ready to play its task.
 

@@ -44,11 +44,12 @@ GATEWAY_OPTIONS = [
 
 @dataclasses.dataclass(frozen=True)
 class EnvironmentDescription:
-    """Environments: the suite's name, its settings as JSON values, and the specs."""
+    """Environments: the suite's name, its settings as JSON values, the specs, and the spaces as JSON."""
 
     name: str
     settings: Mapping[str, Any]
     spec: EnvironmentSpec
+    spaces: str = ""
 
     def describe_into(self, welcome: pb.Welcome) -> None:
         """Fills the fields of a Welcome that describe the environments."""
@@ -60,6 +61,7 @@ class EnvironmentDescription:
         )
         welcome.action.CopyFrom(spec_message("", self.spec.action))
         welcome.num_players = self.spec.num_players
+        welcome.spaces = self.spaces
 
 
 def channel_options(max_bytes: int) -> list[tuple[str, int]]:

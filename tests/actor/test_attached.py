@@ -15,7 +15,7 @@ from tests.actor.counting import DESCRIPTION, LENGTH, SPEC, Counting, Learner
 from tests.threads import Thread
 
 SPACES = dump_spaces(Spaces(Counting.observation_space, Counting.action_space))
-EXTERNAL = EnvironmentDescription("external", ExternalConfig(spaces=SPACES).to_dict(), SPEC)
+EXTERNAL = EnvironmentDescription("external", ExternalConfig(spaces=SPACES).to_dict(), SPEC, SPACES)
 DEADLINE_SECS = 60.0
 
 
@@ -145,9 +145,9 @@ def test_what_the_spaces_do_not_allow_is_refused_where_it_was_handed_over(start,
         hand_over(program)
 
 
-def test_a_program_cannot_attach_where_actors_make_the_environments(start, address):
+def test_a_program_cannot_attach_to_environments_whose_spaces_have_no_text(start, address):
     start(description=DESCRIPTION)
-    with attach(address) as program, pytest.raises(ValueError, match="--environment=external"):
+    with attach(address) as program, pytest.raises(ValueError, match="spaces of counting"):
         program.reset([0])
 
 

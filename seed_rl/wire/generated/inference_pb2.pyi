@@ -45,7 +45,7 @@ class Join(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ..., process_id: _Optional[int] = ..., num_envs: _Optional[int] = ..., num_groups: _Optional[int] = ..., task: _Optional[int] = ..., can_share_memory: bool = ..., redirects: _Optional[int] = ..., holds_policy: bool = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("address", "task", "must_reset", "suite", "settings", "seed", "observation", "action", "memory", "policy", "num_players")
+    __slots__ = ("address", "task", "must_reset", "suite", "settings", "seed", "observation", "action", "memory", "policy", "num_players", "spaces")
     class SettingsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -64,6 +64,7 @@ class Welcome(_message.Message):
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
     NUM_PLAYERS_FIELD_NUMBER: _ClassVar[int]
+    SPACES_FIELD_NUMBER: _ClassVar[int]
     address: str
     task: int
     must_reset: bool
@@ -75,7 +76,8 @@ class Welcome(_message.Message):
     memory: Memory
     policy: Policy
     num_players: int
-    def __init__(self, address: _Optional[str] = ..., task: _Optional[int] = ..., must_reset: bool = ..., suite: _Optional[str] = ..., settings: _Optional[_Mapping[str, str]] = ..., seed: _Optional[int] = ..., observation: _Optional[_Iterable[_Union[ArraySpec, _Mapping]]] = ..., action: _Optional[_Union[ArraySpec, _Mapping]] = ..., memory: _Optional[_Union[Memory, _Mapping]] = ..., policy: _Optional[_Union[Policy, _Mapping]] = ..., num_players: _Optional[int] = ...) -> None: ...
+    spaces: str
+    def __init__(self, address: _Optional[str] = ..., task: _Optional[int] = ..., must_reset: bool = ..., suite: _Optional[str] = ..., settings: _Optional[_Mapping[str, str]] = ..., seed: _Optional[int] = ..., observation: _Optional[_Iterable[_Union[ArraySpec, _Mapping]]] = ..., action: _Optional[_Union[ArraySpec, _Mapping]] = ..., memory: _Optional[_Union[Memory, _Mapping]] = ..., policy: _Optional[_Union[Policy, _Mapping]] = ..., num_players: _Optional[int] = ..., spaces: _Optional[str] = ...) -> None: ...
 
 class Policy(_message.Message):
     __slots__ = ("agent", "settings", "network", "unroll_bytes", "unroll_length", "weights")
