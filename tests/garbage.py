@@ -1,5 +1,6 @@
 """Garbage as a peer might send it to a learner: bytes, HTTP/2 frames, metadata, messages. No TensorFlow."""
 
+import base64
 import contextlib
 import dataclasses
 import math
@@ -17,7 +18,7 @@ import numpy as np
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import METHOD, PROTOCOL_VERSION, SERVICE
 
-KINDS = ("bytes", "frames", "metadata", "messages")
+KINDS = ("bytes", "frames", "metadata", "messages")  # For a door to browsers, "web" as well.
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _SETTINGS, _GOAWAY = 0, 1, 4, 7
@@ -54,6 +55,7 @@ class Garbage:
             "frames": self._frames,
             "metadata": self._metadata,
             "messages": self._call,
+            "web": self._web,
         }
         return make[kind]()
 
@@ -122,6 +124,31 @@ class Garbage:
             length = len(message) if draw.random() < 0.9 else draw.randrange(2**32)
             head = struct.pack(">BI", draw.random() < 0.05, length)
             sent += _frame(_DATA, draw.choice((0, 0, _END_STREAM)), 1, head + bytes(message[:16000]))
+        return sent
+
+    def _web(self) -> bytes:
+        draw = self._random
+        token, local = base64.urlsafe_b64encode(self._token).rstrip(b"="), b"localhost"
+        headers = [
+            b"Host: "
+            + draw.choice((b"localhost", b"localhost", b"127.0.0.1:80", b"evil.example", b"\xff", b"[")),
+            b"Upgrade: websocket",
+            b"Connection: Upgrade",
+            b"Sec-WebSocket-Key: " + base64.b64encode(draw.randbytes(16)),
+            b"Sec-WebSocket-Version: 13",
+            b"Sec-WebSocket-Protocol: seed_rl, token." + draw.choice((token, token, b"", b"\xc3", b"=" * 9)),
+            draw.choice(
+                (b"Origin: http://localhost", b"Origin: \x1b[2J", b"X: " + b"9" * 9000, b"Accept: */*")
+            ),
+        ]
+        sent = b"GET / HTTP/1.1\r\n" + b"\r\n".join(headers) + b"\r\n\r\n"
+        for name in draw.choice((("any",), ("join", "ready", "step"), ("join", "any"))):
+            message = bytearray(self._messages[draw.choice(list(self._messages)) if name == "any" else name])
+            for _ in range(draw.choice((0, 1, 3))):
+                self._change(message)
+            opcode = draw.choice((0x82, 0x82, 0x82, 0x81, 0x02, 0x88, 0x89, 0xF5))
+            length = len(message) if draw.random() < 0.9 else draw.randrange(2**16)
+            sent += struct.pack(">BBHI", opcode, 0x80 | 126, min(length, 65535), 0) + message
         return sent
 
     def _change(self, message: bytearray) -> None:

@@ -8,6 +8,7 @@ import binascii
 import contextlib
 import http
 import json
+import logging
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -32,6 +33,9 @@ FIRST_CODE = 4000
 
 _PING_SECS, _PONG_SECS = 20.0, 10.0  # As for gRPC.
 _MOST_REASON_BYTES = 120
+
+# Peers that speak no WebSocket get no line in the log; the service logs what breaks its own protocol.
+_QUIET = logging.Logger("seed_rl.web", logging.CRITICAL + 1)
 
 # Answers a stream with this context, as the listener does for gRPC.
 Answer = Callable[[Any], Awaitable[None]]
@@ -97,6 +101,7 @@ class Door:
             ping_interval=_PING_SECS,
             ping_timeout=_PONG_SECS,
             server_header=None,
+            logger=_QUIET,
             **self._options,
         )
         self.port = self._server.sockets[0].getsockname()[1]

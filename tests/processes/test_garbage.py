@@ -21,6 +21,7 @@ INPUTS = 400
 
 with_gateways = [
     "learner",
+    "web",
     pytest.param(
         "gateway", marks=pytest.mark.skipif(sys.platform != "linux", reason="gateways need shared memory")
     ),
@@ -56,13 +57,15 @@ def serve(house):
     """Starts a learner, a gateway if requested, and an actor; returns address and Welcome."""
 
     def start(which, before=""):
-        ports = free_ports(2, GARBAGE)
+        ports = free_ports(3, GARBAGE)
         house.address = f"127.0.0.1:{ports[0]}"
         (house.path / "token").write_text(TOKEN)
         (house.path / "token").chmod(0o600)
         house.token = f"--token_file={house.path}/token"
         gateways = ["--num_gateways=1"] if which == "gateway" else []
-        house.live = house.learner(house.token, *gateways, code=before + MAIN)
+        web = [f"--web_address=127.0.0.1:{ports[2]}"] if which == "web" else []
+        house.web = ("127.0.0.1", ports[2])
+        house.live = house.learner(house.token, *gateways, *web, code=before + MAIN)
         address = ("127.0.0.1", ports[1 if gateways else 0])
         house.address = f"127.0.0.1:{address[1]}"
         house.player = house.actor(house.token)
@@ -90,9 +93,10 @@ def goes_on(house):
 def test_garbage_changes_nothing_and_new_actors_get_in_while_it_comes(house, serve, which):
     address, welcome = serve(which)
     garbage = Garbage(1, welcome, TOKEN)
-    inputs = [garbage.input(KINDS[i % len(KINDS)]) for i in range(INPUTS)]
+    kinds, attacked = ((*KINDS, "web"), house.web) if which == "web" else (KINDS, address)
+    inputs = [garbage.input(kinds[i % len(kinds)]) for i in range(INPUTS)]
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        sending = [pool.submit(send, address, said) for said in inputs]
+        sending = [pool.submit(send, attacked, said) for said in inputs]
         while not all(future.done() for future in sending):
             assert first_answer(address, TOKEN, IN_TIME_SECS).seconds, house.live.output
         assert all(future.result() for future in sending)

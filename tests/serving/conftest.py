@@ -11,7 +11,7 @@ from seed_rl.wire.shared_memory import is_supported
 from tests.serving.harness import DEADLINE_SECS, Harness
 
 _NEEDS_LINUX = pytest.mark.skipif(not is_supported(), reason="needs Linux: no shared memory elsewhere")
-WAYS = ["messages", *(pytest.param(way, marks=_NEEDS_LINUX) for way in ("memory", "gateway"))]
+WAYS = ["messages", "web", *(pytest.param(way, marks=_NEEDS_LINUX) for way in ("memory", "gateway"))]
 
 
 @pytest.fixture

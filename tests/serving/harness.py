@@ -1,6 +1,7 @@
 """A server whose answers a test can predict, and actor processes as a test plays them."""
 
 import contextlib
+import json
 import queue
 import threading
 import time
@@ -8,6 +9,9 @@ from pathlib import Path
 
 import grpc
 import numpy as np
+from websockets.exceptions import ConnectionClosed
+from websockets.protocol import State
+from websockets.sync.client import connect
 
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.connection import Limits
@@ -20,6 +24,7 @@ from seed_rl.serving.shared_memory import make_wake_up_set
 from seed_rl.types import ArraySpec, EnvironmentSpec
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import PROTOCOL_VERSION, SERVICE, EnvironmentDescription
+from seed_rl.wire.security import WebConfig
 from seed_rl.wire.shared_memory import END, EPISODES, MemoryLink
 
 DEADLINE_SECS = 20.0
@@ -35,7 +40,8 @@ class Harness:
 
     -1 is a bad step, and -2 one at which inference fails.
 
-    Its actors' steps go by `way`: as messages, through shared memory, or as messages to a gateway.
+    Its actors' steps go by `way`: as messages, through shared memory, as messages to a gateway, or over a
+    WebSocket.
     """
 
     def __init__(self, address, stack, way="messages", **limits):
@@ -49,14 +55,20 @@ class Harness:
             CATCH, NUM_ENVS, [self.batcher], MAX_GROUP, self.tasks.append, self.episodes.extend, seed=7
         )
         self.server = InferenceServer(
-            address, connections, limits=Limits(**limits), on_refusal=lambda: self.refused.append(None)
+            address,
+            connections,
+            limits=Limits(**limits),
+            on_refusal=lambda: self.refused.append(None),
+            web=WebConfig("127.0.0.1:0" if way == "web" else None),
         )
         stack.callback(self.close)
         self._thread = threading.Thread(target=self._answer, daemon=True)
         self._thread.start()
         if address.endswith(":0"):
             self.address = f"127.0.0.1:{self.server.port}"
-        if way == "gateway":
+        if way == "web":
+            self.address = f"ws://127.0.0.1:{self.server.web_port}"
+        elif way == "gateway":
             self.address, self.listener = open_gateway(self.address, stack, **limits)
 
     def player(self, **said):
@@ -110,9 +122,12 @@ class Player:
     ):
         self._shape = num_envs // (num_groups or 1), num_groups
         self.link, self._unread, self._said = None, [], queue.SimpleQueue()
-        self._channel = grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
-        connect = self._channel.stream_stream(f"/{SERVICE}/Connect")
-        self.call = connect(iter(self._said.get, None), timeout=DEADLINE_SECS, wait_for_ready=True)
+        if way == "web":
+            self._channel = self.call = WebCall(address, self._said)
+        else:
+            self._channel = grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
+            call = self._channel.stream_stream(f"/{SERVICE}/Connect")
+            self.call = call(iter(self._said.get, None), timeout=DEADLINE_SECS, wait_for_ready=True)
         said = {"protocol_version": PROTOCOL_VERSION, "can_share_memory": way == "memory"} | said
         if says_join:
             join = pb.Join(process_id=process_id, num_envs=num_envs, num_groups=num_groups, task=task, **said)
@@ -205,6 +220,45 @@ class Player:
         self._channel.close()
         if self.link:
             self.link.close()
+
+
+class WebCall:
+    """A WebSocket in the place of a call of gRPC's."""
+
+    def __init__(self, url, said):
+        self._socket, self._status = connect(url, subprotocols=["seed_rl"], proxy=None), None
+        self._sending = threading.Thread(target=self._send, args=(said,), daemon=True)
+        self._sending.start()
+
+    def _send(self, said):
+        with contextlib.suppress(ConnectionClosed):
+            for message in iter(said.get, None):
+                self._socket.send(message)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        with contextlib.suppress(ConnectionClosed):
+            message = self._socket.recv(DEADLINE_SECS)
+            if isinstance(message, bytes):
+                return message
+            self._status = json.loads(message)
+        raise StopIteration
+
+    def code(self):
+        return grpc.StatusCode[self._status["code"]]
+
+    def details(self):
+        return self._status["message"]
+
+    def is_active(self):
+        return self._status is None and self._socket.state is State.OPEN
+
+    def cancel(self):
+        self._socket.close()
+
+    close = cancel
 
 
 def records_of(*numbers, done=True):
