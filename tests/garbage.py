@@ -128,7 +128,7 @@ class Garbage:
 
     def _web(self) -> bytes:
         draw = self._random
-        token, local = base64.urlsafe_b64encode(self._token).rstrip(b"="), b"localhost"
+        token = base64.urlsafe_b64encode(self._token).rstrip(b"=")
         headers = [
             b"Host: "
             + draw.choice((b"localhost", b"localhost", b"127.0.0.1:80", b"evil.example", b"\xff", b"[")),

@@ -14,6 +14,7 @@ class Controller:
         self.learner, self.is_running = seed_rl.connect(address), False
 
     def on_reading(self, observation, reward, fell, timed_out):
+        """Answers a reading; None: the plant is to be started again."""
         if not self.is_running:
             self.is_running = True
             return self.learner.reset(observation)

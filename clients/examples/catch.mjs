@@ -2,7 +2,7 @@
 //
 //   seed_rl learner --environment=external --spaces=clients/examples/catch.json --agent=vtrace \
 //     --num_envs=4 --web_address=localhost:8080
-//   node --experimental-websocket clients/examples/catch.mjs ws://localhost:8080
+//   node clients/examples/catch.mjs ws://localhost:8080
 
 import { Learner, TrainingEnded } from "../js/seed_rl.mjs";
 

