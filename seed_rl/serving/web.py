@@ -12,7 +12,6 @@ import logging
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any
-from urllib.parse import urlsplit
 
 import grpc
 from websockets.asyncio.server import Server, ServerConnection, serve
@@ -33,6 +32,7 @@ FIRST_CODE = 4000
 
 _PING_SECS, _PONG_SECS = 20.0, 10.0  # As for gRPC.
 _MOST_REASON_BYTES = 120
+_MOST_BYTES = 64 << 20
 
 # Peers that speak no WebSocket get no line in the log; the service logs what breaks its own protocol.
 _QUIET = logging.Logger("seed_rl.web", logging.CRITICAL + 1)
@@ -68,7 +68,7 @@ class Door:
           answer: serves a stream, and checks its token.
           security: TLS of the connections.
           limits: of what silent peers may use.
-          max_message_bytes: a larger message ends its connection.
+          max_message_bytes: a larger message ends its connection; -1: one of more than 64 MiB.
           origins: of pages elsewhere that may connect; a page from this address always may.
         """
         self._host, _, port = address.rpartition(":")
@@ -82,7 +82,7 @@ class Door:
                 self._context.load_verify_locations(cadata=security.authority.decode("ascii", "ignore"))
                 self._context.verify_mode = ssl.CERT_REQUIRED
         self._options: dict[str, Any] = {
-            "max_size": max_message_bytes,
+            "max_size": _MOST_BYTES if max_message_bytes < 0 else max_message_bytes,
             "open_timeout": limits.handshake_secs,
             "ssl": self._context,
         }
@@ -116,7 +116,9 @@ class Door:
         """Answers a request that is to open no WebSocket; None: it may."""
         headers = request.headers
         host, origin = headers.get("Host", ""), headers.get("Origin")
-        if self._is_local and not is_local(host if urlsplit(f"//{host}").port else f"{host}:0"):
+        has_port = host.rpartition(":")[2].isdigit()
+        # A name of somebody's that leads to this machine would make their pages this address's own.
+        if self._is_local and not is_local(host if has_port else f"{host}:0"):
             return _plain(http.HTTPStatus.FORBIDDEN, "This server is for its own machine; use localhost.")
         own = f"{'https' if self._context else 'http'}://{host}"
         if origin is not None and origin not in (own, *self._origins):

@@ -17,6 +17,7 @@ from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import PROTOCOL_VERSION
 from seed_rl.wire.security import Security, WebConfig
 from tests.actor.counting import DESCRIPTION, Learner
+from tests.serving.harness import open_gateway
 
 TOKEN = "0123456789abcdef"
 DEADLINE_SECS = 30.0
@@ -144,6 +145,35 @@ def test_what_is_wrong_ends_a_socket_with_a_status_and_a_sentence(serve, message
         with pytest.raises(ConnectionClosed):
             socket.recv(DEADLINE_SECS)
         assert socket.close_code > 4000
+
+
+def test_a_gateway_has_a_door_as_well(tmp_path):
+    with contextlib.ExitStack() as stack:
+        learner = Learner(f"unix:{tmp_path}/s")
+        stack.callback(learner.stop)
+        _, listener = open_gateway(f"unix:{tmp_path}/s", stack)
+        port = listener.open_web(WebConfig("localhost:0"))
+        with opened(f"ws://localhost:{port}") as socket:
+            assert join(socket).suite == "counting"
+            say(socket, ready=pb.Ready(applied=[0]))
+            say(socket, steps=[pb.Step(group=0, records=record(0, done=True))])
+            assert heard(socket).actions
+
+
+@pytest.mark.parametrize("host", ["evil.example", "[", "localhost:x", "[::1]x", ""])
+def test_requests_for_other_hosts_than_this_machine_are_refused(serve, host):
+    port = serve().rpartition(":")[2]
+    caller = http.client.HTTPConnection("127.0.0.1", int(port), timeout=DEADLINE_SECS)
+    caller.request("GET", "/", headers={"Host": host, "Upgrade": "websocket"})
+    assert caller.getresponse().status == 403
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "localhost:80"])
+def test_what_opens_no_socket_is_told_to(serve, host):
+    port = serve().rpartition(":")[2]
+    caller = http.client.HTTPConnection("127.0.0.1", int(port), timeout=DEADLINE_SECS)
+    caller.request("GET", "/", headers={"Host": host})
+    assert caller.getresponse().status == 426
 
 
 def test_a_message_that_is_too_large_ends_its_socket_only(serve):
