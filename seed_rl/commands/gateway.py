@@ -48,7 +48,7 @@ def main(argv: list[str]) -> int:
         if config.web.web_address:
             require_package("websockets", "web")
             check_listening(config.web.web_address, config, security, "web_address")
-        listener.open_web(config.web)
+            listener.open_web(config.web.web_address, config.web.origins)
     listener.add(SERVICE, Gateway(config.learner_address, security.metadata()).connect)
     try:
         while True:  # In turns: Python handles a signal that comes just before a wait only after it.

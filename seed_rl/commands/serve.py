@@ -78,5 +78,5 @@ def _keep(server: "PolicyServer", config: ServeConfig, runs: list[str]) -> None:
                 warn(f"{run}: the newest checkpoint cannot be taken ({error}).")
         if time.monotonic() > due:
             due += config.report_secs
-            for (run, updates), (count, mean) in server.figures().items():
-                say(f"{runs[run]} at {updates} updates: mean return {mean:.2f}, {count} episodes.")
+            for (number, updates), (count, mean) in server.figures().items():
+                say(f"{runs[number]} at {updates} updates: mean return {mean:.2f}, {count} episodes.")

@@ -246,9 +246,10 @@ def load_subjects(
     for one, game in zip(subjects[1:], games[1:], strict=True):
         if game != games[0] or game[-1].num_players < least_players:
             here, there = ("{} {} with {}".format(*each) for each in (game, games[0]))
+            needed = "game of several players" if least_players > 1 else "environment"
             raise ValueError(
                 f"{one.run.logdir} is of {here}, and {subjects[0].run.logdir} of {there}; name runs of the "
-                f"same game of {least_players} players or more, with equal spaces."
+                f"same {needed}, with equal spaces."
             )
     return subjects
 

@@ -18,7 +18,7 @@ from seed_rl.serving.connection import Limits
 from seed_rl.serving.sockets import SocketPath, is_socket_file
 from seed_rl.wire import protocol
 from seed_rl.wire.protocol import LEARNERS_MARK, channel_options
-from seed_rl.wire.security import WRONG_TOKEN, Security, WebConfig
+from seed_rl.wire.security import WRONG_TOKEN, Security
 
 T = TypeVar("T")
 
@@ -281,26 +281,28 @@ class Listener:
 
         self.run(on_loop())
 
-    def open_web(self, web: WebConfig) -> int:
-        """Lets browsers call the inference service as well, if `web` says so; returns the port.
+    def open_web(self, address: str, origins: tuple[str, ...] = ()) -> int:
+        """Lets browsers call the inference service as well; returns the port.
+
+        Args:
+          address: HOST:PORT.
+          origins: of pages elsewhere that may connect.
 
         Raises:
           AddressError: nothing can listen on the address.
           ImportError: the extra [web] is not installed.
         """
-        if web.web_address is None:
-            return 0
         from seed_rl.serving.web import Door
 
         async def answer(context: Any) -> None:
             await self._answer(protocol.SERVICE, None, context)
 
-        rules = self._security, self._limits, self._max_message_bytes, web.origins
-        self._door = Door(web.web_address, answer, *rules)
+        rules = self._security, self._limits, self._max_message_bytes, origins
+        self._door = Door(address, answer, *rules)
         try:
             self.run(self._door.open())
         except OSError as error:
-            raise AddressError(f"Cannot listen on --web_address={web.web_address}: {error}.") from error
+            raise AddressError(f"Cannot listen on --web_address={address}: {error}.") from error
         return int(self._door.port)
 
     def _methods(self) -> dict[str, dict[str, grpc.RpcMethodHandler]]:

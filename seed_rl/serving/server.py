@@ -66,7 +66,7 @@ class InferenceServer(InferenceService):
             self._memory = self._listener.run(self._share_memory(address, keys))
         self._listener.on_refusal = self._report
         self._listener.add(SERVICE, self.connect)
-        self.web_port = self._listener.open_web(web)
+        self.web_port = self._listener.open_web(web.web_address, web.origins) if web.web_address else 0
 
     async def _share_memory(self, address: str, keys: FirstMessages) -> MemoryServer | None:
         """Offers actors on this machine shared memory; without it, they send messages."""

@@ -152,7 +152,7 @@ def test_a_gateway_has_a_door_as_well(tmp_path):
         learner = Learner(f"unix:{tmp_path}/s")
         stack.callback(learner.stop)
         _, listener = open_gateway(f"unix:{tmp_path}/s", stack)
-        port = listener.open_web(WebConfig("localhost:0"))
+        port = listener.open_web("localhost:0")
         with opened(f"ws://localhost:{port}") as socket:
             assert join(socket).suite == "counting"
             say(socket, ready=pb.Ready(applied=[0]))

@@ -23,7 +23,7 @@ class ExternalConfig(EnvironmentConfig):
     """Settings of environments in programs that attach."""
 
     spaces: str = option(
-        "spaces.json",
+        "",
         "File with the spaces of an observation and an action as JSON, such as "
         f"'{EXAMPLE}'; or such a text itself.",
     )
@@ -31,6 +31,8 @@ class ExternalConfig(EnvironmentConfig):
     def validate(self) -> None:
         """Reads the file, if it is one, and writes the spaces in one form."""
         self.refuse_own_actions("is for environments that actors make, and external programs make their own")
+        if not self.spaces:  # Refused by `parsed`.
+            return
         text = self.spaces
         shown = f"--spaces={one_line(text, 100)}"
         if not text.lstrip().startswith("{"):
@@ -54,7 +56,9 @@ class ExternalConfig(EnvironmentConfig):
 
     @property
     def parsed(self) -> Spaces:
-        """The spaces."""
+        """The spaces; ValueError if none are given."""
+        if not self.spaces:
+            raise ValueError(f"--environment=external needs --spaces, a file with something like {EXAMPLE}.")
         return parse_spaces(self.spaces)
 
 
