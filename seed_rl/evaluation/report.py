@@ -31,8 +31,12 @@ def play_episodes(config: PlayConfig, subjects: Sequence[Subject]) -> tuple[list
     """The episodes in the order of their numbers, and the reason if there are fewer than requested, or none.
 
     In games, the first subject plays all players, or one in turn, and a second subject the others. Raises
-    what `play_games` raises before the first episode.
+    what `play_games` raises before the first episode, and ValueError if nothing here can play.
     """
+    if subjects[0].environment_config.attaches:
+        raise ValueError(
+            "The run's environment is in a program of its own; start `seed_rl serve RUN`, and attach that."
+        )
     episodes: list[PlayedEpisode] = []
     parts, sides = (subjects[0].suite, subjects[0].environment_config), policy_sides(subjects, config)
     failure, total = None, 0.0

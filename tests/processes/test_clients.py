@@ -101,3 +101,5 @@ def test_examples_in_python_play_until_training_ends(house, name, count):
     example = house.start(name, address, count, code=code)
     assert (run.end(), example.end()) == (0, 0), run.output + example.output
     assert house.metrics()[-1]["episodes"] > 50
+    evaluation = house.start("evaluate", house.logdir)
+    assert evaluation.end() == 2 and "seed_rl serve" in evaluation.last_line
