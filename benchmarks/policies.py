@@ -23,7 +23,7 @@ from seed_rl.flags.command_line import parse_options
 from seed_rl.launch.child import Child
 from seed_rl.options import Options, option
 
-_SHAPE = (84, 84, 1)
+_SHAPE = (84, 84)
 _PROCESSES = 2
 _START_SECS = 120.0
 

@@ -3,6 +3,7 @@ import types
 import numpy as np
 import pytest
 
+from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.evaluation import report
 from seed_rl.evaluation.agent import PlayedEpisode
 from seed_rl.evaluation.load import EvaluateConfig
@@ -70,7 +71,7 @@ def test_without_a_terminal_lines_say_how_many_episodes_have_ended(monkeypatch, 
     monkeypatch.setattr(report, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(report, "policy_sides", lambda *_: [])
     monkeypatch.setattr(report, "play_games", play_games)
-    subject = types.SimpleNamespace(suite=None, environment_config=None)
+    subject = types.SimpleNamespace(suite=None, environment_config=EnvironmentConfig())
     report.play_episodes(EvaluateConfig.of(episodes=len(secs)), [subject])
     said = capsys.readouterr().err.splitlines()
     assert said == [f"seed_rl: {count} of {len(secs)} episodes, mean return 1.00." for count in lines]
