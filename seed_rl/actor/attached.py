@@ -28,6 +28,9 @@ from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.security import Security, SecurityConfig, check_connecting, load_security
 
 _LEAVE_SECS = 2.0
+# The flags of an actor that are a program's, too: the others are of environments that the actor steps.
+_FLAGS = {"connect_timeout_secs", "transport"}
+_OF_SECURITY = {leaf.name for leaf in SecurityConfig.leaves()}
 
 
 class TrainingEnded(Exception):
@@ -46,11 +49,13 @@ class Attachment:
 
     def __init__(self, address: str, num_envs: int = 1, **flags: Any):
         """See `seed_rl.connect`."""
-        parts, given = (ActorConfig, SecurityConfig), dict(flags)
-        names = {leaf.name: part for part in parts for leaf in part.leaves()}
-        if unknown := min(given.keys() - names, default=None):
-            raise ValueError(f"connect() has no argument {unknown!r}; see `seed_rl actor --help`.")
-        of_actor, of_security = ({n: v for n, v in given.items() if names[n] is part} for part in parts)
+        if unknown := min(flags.keys() - _FLAGS - _OF_SECURITY, default=None):
+            known = ", ".join(sorted(_FLAGS | _OF_SECURITY))
+            raise ValueError(f"connect() has no argument {unknown!r}; there are {known}.")
+        of_actor, of_security = (
+            {name: value for name, value in flags.items() if name in names}
+            for names in (_FLAGS, _OF_SECURITY)
+        )
         security_config = SecurityConfig.of(**of_security)
         config = ActorConfig(
             server_address=address, env_batch_size=num_envs, failures=NO_FAILURES, **of_actor
@@ -253,7 +258,8 @@ def connect(address: str, num_envs: int = 1, **flags: Any) -> Attachment:
     Args:
       address: unix:PATH or HOST:PORT of the learner or of a gateway.
       num_envs: N environments that step together, with arrays `[N, ...]`; 1: arrays without this axis.
-      **flags: those of `seed_rl actor`, such as `token_file="token"` or `connect_timeout_secs=30`.
+      **flags: of `seed_rl actor`: `connect_timeout_secs`, `transport`, and those of TLS and token, such as
+        `token_file="token"`.
 
     Raises:
       ValueError: a flag is wrong; one sentence.

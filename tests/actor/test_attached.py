@@ -162,6 +162,7 @@ def test_a_step_needs_an_episode(address):
         program.step([0], 0.0, False, False)
 
 
-def test_an_argument_that_there_is_not_is_refused(address):
-    with pytest.raises(ValueError, match="colour"):
-        seed_rl.connect(address, colour=1)
+@pytest.mark.parametrize("name", ["colour", "num_env_groups", "env_batch_size", "pin", "server_address"])
+def test_an_argument_that_there_is_not_is_refused(address, name):
+    with pytest.raises(ValueError, match=f"no argument '{name}'; there are connect_timeout_secs"):
+        seed_rl.connect(address, **{name: 2})
