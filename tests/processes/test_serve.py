@@ -28,17 +28,19 @@ def play(address, episodes, seed=0):
 
 def test_sessions_get_the_actions_of_the_trained_policy_each_by_itself(finished_run):
     house = finished_run.house
-    address = f"unix:{house.path}/serve"
-    house.start("serve", house.logdir, f"--server_address={address}", "--greedy")
+    address = f"unix:{house.path}/sessions"
+    server = house.start("serve", house.logdir, f"--server_address={address}", "--greedy")
     returns = []
     threads = [Thread(lambda i=i: returns.append(play(address, 40, i))) for i in range(4)]
     assert all(thread.finished(2 * DEADLINE_SECS) and thread.error is None for thread in threads)
     assert min(returns) >= 0.9
+    server.signal(2)
+    assert server.end() == 130, server.output
 
 
 def test_sessions_are_spread_by_shares_and_returns_are_of_run_and_version(finished_run):
     house = finished_run.house
-    address = f"unix:{house.path}/serve"
+    address = f"unix:{house.path}/shares"
     runs = house.logdir, next((house.logdir / "checkpoints").glob("*.index"))
     flags = (f"--server_address={address}", "--shares=0.5,0.5", "--report_secs=1")
     server = house.start("serve", *runs, *flags)
@@ -48,6 +50,8 @@ def test_sessions_are_spread_by_shares_and_returns_are_of_run_and_version(finish
     wait_until(
         lambda: len({run for run, _, _ in pattern.findall(server.output)}) == 2, lambda: server.output, 30
     )
+    server.signal(2)
+    assert server.end() == 130, server.output
 
 
 def test_a_newer_checkpoint_of_a_run_that_trains_is_taken(house):
