@@ -22,7 +22,6 @@ from seed_rl.wire.security import WRONG_TOKEN, Security
 
 T = TypeVar("T")
 
-
 METHOD_NOT_FOUND = "Method not found!"  # gRPC's own words.
 
 # This needs more of grpcio than its interface; what lacks it has to do with grpc.aio's own server.

@@ -68,9 +68,7 @@ class Tasks:
                 "--env_batch_size or raise the learner's --num_envs.",
                 out_of_range=True,
             )
-        begin, end = tasks[0] * num_envs, (tasks[-1] + 1) * num_envs
-        is_free = ~self._is_taken[begin:end].reshape(-1, num_envs).any(axis=1)
-        free = tasks[0] + np.flatnonzero(is_free)
+        free = self._free(tasks, num_envs)
         if not free.size:
             raise NoTaskError(
                 f"All {len(self._served)} environments of the learner are taken by other actors; start fewer "
@@ -87,10 +85,8 @@ class Tasks:
 
     def first_free(self, num_envs: int, among: range) -> int:
         """The first free task of this size with environments among these; -1 if there is none."""
-        for number in range(-(-among.start // num_envs), among.stop // num_envs):
-            if not self._is_taken[number * num_envs : (number + 1) * num_envs].any():
-                return number
-        return -1
+        free = self._free(_tasks_among(among, num_envs), num_envs)
+        return int(free[0]) if free.size else -1
 
     def begin(self, task: Task, process_id: int) -> int:
         """Notes that a process is ready to play its task.
@@ -112,4 +108,15 @@ class Tasks:
         """The tasks of this size whose environments are all given away here."""
         if num_envs < 1:
             return range(0)
-        return range(-(-self._served.start // num_envs), self._served.stop // num_envs)
+        return _tasks_among(self._served, num_envs)
+
+    def _free(self, tasks: range, num_envs: int) -> np.ndarray:
+        """The numbers of the free ones of these tasks, in order."""
+        taken = self._is_taken[tasks.start * num_envs : tasks.stop * num_envs]
+        return tasks.start + np.flatnonzero(~taken.reshape(-1, num_envs).any(axis=1))
+
+
+def _tasks_among(envs: range, num_envs: int) -> range:
+    """The tasks of this size whose environments are all among these."""
+    first = -(-envs.start // num_envs)
+    return range(first, max(first, envs.stop // num_envs))

@@ -1,7 +1,5 @@
 """Programs that keep their own loop, attached to a learner."""
 
-import contextlib
-
 import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
@@ -11,7 +9,7 @@ from seed_rl.environments.spaces_json import dump_spaces
 from seed_rl.environments.specs import Spaces
 from seed_rl.environments.suites.external import ExternalConfig
 from seed_rl.wire.protocol import EnvironmentDescription
-from tests.actor.counting import DESCRIPTION, LENGTH, SPEC, Counting, Learner
+from tests.actor.counting import DESCRIPTION, LENGTH, SPEC, Counting
 from tests.threads import Thread
 
 SPACES = dump_spaces(Spaces(Counting.observation_space, Counting.action_space))
@@ -20,21 +18,9 @@ DEADLINE_SECS = 60.0
 
 
 @pytest.fixture
-def address(tmp_path):
-    return f"unix:{tmp_path}/s"
-
-
-@pytest.fixture
-def start(address):
-    """Starts learners at the test's address."""
-    with contextlib.ExitStack() as stack:
-
-        def start_one(num_envs=1, description=EXTERNAL):
-            learner = Learner(address, num_envs, description=description)
-            stack.callback(learner.stop)
-            return learner
-
-        yield start_one
+def start(start):
+    """Starts learners of external environments at the test's address."""
+    return lambda num_envs=1, description=EXTERNAL: start(num_envs, description=description)
 
 
 def attach(address, **options):

@@ -16,7 +16,7 @@ from seed_rl.actor.loop import Actor
 from seed_rl.hosts.addresses import LearnerHosts
 from seed_rl.wire.client import LearnerGoneError, RefusedError
 from seed_rl.wire.shared_memory import MOST_GROUPS, is_supported
-from tests.actor.counting import DEADLINE_SECS, LENGTH, Learner, Player
+from tests.actor.counting import DEADLINE_SECS, LENGTH, Player
 from tests.actor.event_loops import KINDS
 from tests.actor.strangers import ANSWERS, Stranger
 from tests.selection import mostly_slow
@@ -26,24 +26,6 @@ needs_memory = pytest.mark.skipif(not is_supported(), reason="needs Linux: no sh
 KINDS_OVER = list(itertools.product(KINDS, ("grpc", "shared_memory")))
 OFTEN = [("run in all", "grpc"), ("the thread's loop", "shared_memory"), ("a runner", "grpc")]
 TRANSPORTS = ["grpc", pytest.param("shared_memory", marks=needs_memory)]
-
-
-@pytest.fixture
-def address(tmp_path):
-    return f"unix:{tmp_path}/s"
-
-
-@pytest.fixture
-def start(address):
-    """Starts learners at the test's address."""
-    with contextlib.ExitStack() as stack:
-
-        def start_one(num_envs=4, at=address, **options):
-            learner = Learner(at, num_envs, **options)
-            stack.callback(learner.stop)
-            return learner
-
-        yield start_one
 
 
 def shares_memory(learner):
