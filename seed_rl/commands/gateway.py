@@ -15,7 +15,7 @@ import os
 import time
 
 from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.errors import require_package, usage_errors
+from seed_rl.flags.errors import usage_errors
 from seed_rl.launch.child import raise_descriptor_limit
 from seed_rl.messages import complain, log_lines
 from seed_rl.options import option, part
@@ -43,11 +43,9 @@ def main(argv: list[str]) -> int:
     with usage_errors():
         raise_descriptor_limit()
         security = load_security(config, os.environ)
-        check_listening(config.server_address, config, security)
+        check_listening(config.server_address, config, security, config.web)
         listener = Listener(config.server_address, -1, (SERVICE,), security)
         if config.web.web_address:
-            require_package("websockets", "web")
-            check_listening(config.web.web_address, config, security, "web_address")
             listener.open_web(config.web.web_address, config.web.origins)
     listener.add(SERVICE, Gateway(config.learner_address, security.metadata()).connect)
     try:

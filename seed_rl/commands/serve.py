@@ -42,10 +42,7 @@ def main(argv: list[str]) -> int:
         shares = config.shares_of(len(runs))
         raise_descriptor_limit()
         security = load_security(config.security, os.environ)
-        check_listening(config.server_address, config.security, security)
-        if config.web.web_address:
-            require_package("websockets", "web")
-            check_listening(config.web.web_address, config.security, security, "web_address")
+        check_listening(config.server_address, config.security, security, config.web)
     play = PlayConfig(seed=config.seed, trust_code=config.trust_code, failures=config.failures)
     with quiet_start(), usage_errors():
         subjects = load_subjects(play, [os.path.abspath(run) for run in runs], config.checkpoint, 1)

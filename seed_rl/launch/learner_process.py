@@ -82,12 +82,9 @@ def _learn(argv: list[str], description: str, stop: StopSignals, stack: contextl
     with usage_errors():
         config, hosts = _find_hosts(config)
         security = load_security(credentials, os.environ)
-        check_listening(config.server_address, credentials, security)
-        if config.web.web_address:
-            check_listening(config.web.web_address, credentials, security, "web_address")
-            require_package("websockets", "web")
-            if hosts:
-                raise UsageError("--web_address needs a run with one learner; leave it out.")
+        check_listening(config.server_address, credentials, security, config.web)
+        if config.web.web_address and hosts:
+            raise UsageError("--web_address needs a run with one learner; leave it out.")
     require_package("tensorflow", "learner")
     if config.wandb_project:
         require_package("wandb", "wandb")

@@ -4,6 +4,7 @@ import codecs
 import contextlib
 import dataclasses
 import hmac
+import importlib.util
 import ipaddress
 import logging
 import os
@@ -15,6 +16,7 @@ from typing import Any
 
 import grpc
 
+from seed_rl.messages import how_to_install
 from seed_rl.options import Options, option
 
 # Environment variables, for schedulers that pass secrets this way: the token, and PEM texts.
@@ -205,23 +207,28 @@ def load_security(config: SecurityConfig, environment: Mapping[str, str]) -> Sec
 
 
 def check_listening(
-    address: str, config: SecurityConfig, security: Security, flag: str = "server_address"
+    address: str, config: SecurityConfig, security: Security, web: "WebConfig | None" = None
 ) -> None:
-    """Refuses to listen, as this flag says, where other machines can connect without TLS and a token.
+    """Refuses to listen where other machines can connect without TLS and a token; at the web address as well.
 
     Raises:
       ValueError: one sentence that says what to add.
+      ImportError: a web address needs a package that is not installed.
     """
     if security.authority is not None and security.certificate is None:
         raise ValueError(
             "--tls_authority alone gives a learner no TLS: give --tls_certificate and --tls_key as well, or "
             f"leave it out (also unset {PEM_VARIABLES['tls_authority']})."
         )
-    if not _may_use(address, config, security.certificate, security.token):
-        raise ValueError(
-            f"--{flag}={address} can be reached from other machines: give --tls_certificate, "
-            f"--tls_key and a token (--token_file or {TOKEN_VARIABLE}), or --insecure on a network you trust."
-        )
+    web_address = web and web.web_address
+    if web_address and importlib.util.find_spec("websockets") is None:
+        raise ImportError(f"The package websockets is not installed; {how_to_install('web')}.")
+    for flag, place in (("server_address", address), ("web_address", web_address)):
+        if place and not _may_use(place, config, security.certificate, security.token):
+            raise ValueError(
+                f"--{flag}={place} can be reached from other machines: give --tls_certificate, --tls_key and "
+                f"a token (--token_file or {TOKEN_VARIABLE}), or --insecure on a network you trust."
+            )
 
 
 def check_connecting(address: str, config: SecurityConfig, security: Security) -> None:
