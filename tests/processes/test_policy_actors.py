@@ -27,8 +27,11 @@ def test_catch_is_learned(house, agent):
     assert last["actor_processes"] == 2 and last["weights_mib_per_second"] > 0
     assert "Training on CPU:0; inference in the actors." in run.output
     assert "From a step to its actions: " in (house.logdir / "actor_0.log").read_text()
-    evaluation = house.start("evaluate", f"--logdir={house.logdir}", "--episodes=20")
-    assert evaluation.end() == 0 and re.search(r"mean return +(1|0\.9)", evaluation.output), evaluation.output
+    # A run may stop at a lucky moment: a policy that loses 5% of its games does so in 1 of 1,000 such tests.
+    evaluation = house.start("evaluate", f"--logdir={house.logdir}", "--episodes=200")
+    assert evaluation.end() == 0, evaluation.output
+    found = re.search(r"mean return +(\S+)", evaluation.output)
+    assert found and float(found[1]) >= 0.8, evaluation.output
 
 
 @pytest.fixture(scope="module")
