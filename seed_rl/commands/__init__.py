@@ -12,6 +12,7 @@ COMMANDS = {
     "evaluate": "evaluate a trained agent: scores, JSON, a video",
     "tournament": "play runs of a game of several players against each other: scores",
     "serve": "serve trained policies to programs that attach, without training",
+    "watch": "show a run and its policy at play in a browser, and play with it",
     "plot": "plot runs: learning curves over seeds, aggregates over games, sorted sweeps",
     "report": "print a table of runs, as Markdown or CSV",
     "export": "write a trained policy as a SavedModel or an ONNX model",

@@ -22,8 +22,9 @@ from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, require_package, usage_errors
 from seed_rl.launch.child import raise_descriptor_limit
 from seed_rl.loading import quiet_start
-from seed_rl.messages import complain, say, warn
+from seed_rl.messages import complain, say
 from seed_rl.serving.listener import NotServingError
+from seed_rl.serving.live import Live
 from seed_rl.wire.security import check_listening, load_security
 
 if TYPE_CHECKING:
@@ -46,9 +47,12 @@ def main(argv: list[str]) -> int:
     play = PlayConfig(seed=config.seed, trust_code=config.trust_code, failures=config.failures)
     with quiet_start(), usage_errors():
         subjects = load_subjects(play, [os.path.abspath(run) for run in runs], config.checkpoint, 1)
+        from seed_rl.evaluation.played import page_of
         from seed_rl.evaluation.served import PolicyServer
 
-        server = PolicyServer(subjects, shares, config, security)
+        num_envs = config.num_envs * len(runs)
+        live = Live(**page_of(subjects[0], num_envs)) if config.web.web_address else None
+        server = PolicyServer(subjects, shares, config, security, live)
     names = ", ".join(one.checkpoint for one in subjects)
     say(f"serving {names} at {config.server_address}; Ctrl-C stops it.")
     try:
@@ -67,12 +71,8 @@ def _keep(server: "PolicyServer", config: ServeConfig, runs: list[str]) -> None:
     while True:
         time.sleep(_FOLLOW_SECS)
         server.check()
-        for run, followed in zip(runs, server.policies, strict=True) if config.follow else ():
-            try:
-                if followed.follow():
-                    say(f"{run}: {followed.version} updates.")
-            except (ValueError, OSError) as error:
-                warn(f"{run}: the newest checkpoint cannot be taken ({error}).")
+        if config.follow:
+            server.follow(runs)
         if time.monotonic() > due:
             due += config.report_secs
             for (number, updates), (count, mean) in server.figures().items():

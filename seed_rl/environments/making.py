@@ -2,8 +2,9 @@
 
 import contextlib
 import pickle
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import gymnasium
 from gymnasium.vector import VectorEnv
@@ -50,6 +51,9 @@ class Probed(NamedTuple):
       is_vector: whether a vector environment was made.
       pickled_spaces: of each environment; empty if they cannot be pickled.
       spaces_as_json: likewise; empty if there is no such text.
+      keys: actions by keys, for a person who plays, as `get_keys_to_action` of Gymnasium's games has them:
+        each the characters that are pressed together, in order; empty if there are none.
+      action_names: of discrete actions, by `get_action_meanings`; empty if there are none.
     """
 
     spec: EnvironmentSpec
@@ -57,6 +61,8 @@ class Probed(NamedTuple):
     is_vector: bool
     pickled_spaces: bytes = b""
     spaces_as_json: str = ""
+    keys: Mapping[str, int] = MappingProxyType({})
+    action_names: Sequence[str] = ()
 
     def spaces(self) -> Spaces:
         """The spaces of each environment.
@@ -102,7 +108,7 @@ def examine(suite: Suite, config: EnvironmentConfig, seed: int, tolerance: Failu
             return Probed(spec, env.name, False, *_shown_spaces(env))
         inner = env.vector if isinstance(env, OneOf) else env
         name = inner.spec.id if inner.spec else type(inner.unwrapped).__name__
-        return Probed(spec, name, isinstance(inner, VectorEnv), *_shown_spaces(inner))
+        return Probed(spec, name, isinstance(inner, VectorEnv), *_shown_spaces(inner), *_controls(inner))
     except EnvironmentFailedError as error:
         raise ValueError(f"{error.what}; fix the environment.") from error
     finally:
@@ -120,3 +126,16 @@ def _shown_spaces(env: gymnasium.Env | VectorEnv | Game) -> tuple[bytes, str]:
     with contextlib.suppress(ValueError):
         text = dump_spaces(spaces)
     return pickled, text
+
+
+def _controls(env: gymnasium.Env | VectorEnv) -> tuple[dict[str, int], list[str]]:
+    """The key map of an environment, and the names of its actions; empty if it has none."""
+    game: Any = env.unwrapped
+    keys, names = dict[str, int](), list[str]()
+    with contextlib.suppress(Exception):  # Anything, from the environment's own methods.
+        for pressed, action in game.get_keys_to_action().items():
+            characters = (pressed,) if isinstance(pressed, int) else pressed
+            keys["".join(sorted(c if isinstance(c, str) else chr(c) for c in characters))] = int(action)
+    with contextlib.suppress(Exception):
+        names = [str(name) for name in game.get_action_meanings()]
+    return keys, names

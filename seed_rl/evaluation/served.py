@@ -14,9 +14,11 @@ from seed_rl.evaluation.load import Subject, restored
 from seed_rl.evaluation.serve_config import ServeConfig
 from seed_rl.experience.base import StepStore, UnrollConfig
 from seed_rl.inference.core import InferenceCore
+from seed_rl.messages import say, warn
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.connection import Connection, OnEnd
 from seed_rl.serving.connections import Connections
+from seed_rl.serving.live import Live
 from seed_rl.serving.request import Episode, Request
 from seed_rl.serving.server import InferenceServer
 from seed_rl.serving.shared_memory import make_wake_up_set
@@ -43,9 +45,14 @@ class PolicyServer:
     """
 
     def __init__(
-        self, subjects: Sequence[Subject], shares: Sequence[float], config: ServeConfig, security: Security
+        self,
+        subjects: Sequence[Subject],
+        shares: Sequence[float],
+        config: ServeConfig,
+        security: Security,
+        live: Live | None = None,
     ):
-        """Starts serving R runs.
+        """Starts serving R runs; `live` is the page for browsers.
 
         Raises:
           AddressError: it cannot listen on an address.
@@ -67,13 +74,15 @@ class PolicyServer:
         self._batchers = batchers
         whole = description, total, batchers, batch_size
         connections = _Sessions(shares, config.seed, *whole, on_episodes=self._ended)
-        self._server = InferenceServer(config.server_address, connections, security, web=config.web)
+        self._server = InferenceServer(
+            config.server_address, connections, security, web=config.web, live=live
+        )
         self.port, self.web_port = self._server.port, self._server.web_port
         self._error: BaseException | None = None
         self._threads = []
         for followed, batcher in zip(self.policies, batchers, strict=True):
             policy = _Evaluating(followed.subject, config.greedy)
-            core = InferenceCore(policy, spec, total, total, _NoStore(), followed.copy.acting)
+            core = InferenceCore(policy, spec, total, total, _NoStore(), followed.copy.acting, live=live)
             self._threads.append(
                 threading.Thread(target=self._serve, args=(core, batcher), name="inference", daemon=True)
             )
@@ -90,6 +99,15 @@ class PolicyServer:
         self._server.check()
         if self._error is not None:
             raise self._error
+
+    def follow(self, names: Sequence[str]) -> None:
+        """Takes the newest checkpoints of the runs, whose names messages have, for the next batches."""
+        for name, followed in zip(names, self.policies, strict=True):
+            try:
+                if followed.follow():
+                    say(f"{name}: {followed.version} updates.")
+            except (ValueError, OSError) as error:
+                warn(f"{name}: the newest checkpoint cannot be taken ({error}).")
 
     def figures(self) -> dict[Version, tuple[int, float]]:
         """Episodes that have ended, and the mean return of the latest ones, by run and version."""

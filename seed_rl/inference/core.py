@@ -21,6 +21,7 @@ from seed_rl.inference.streams import OVER, WAITS, Turns, overflow, problems, to
 from seed_rl.messages import log_failure
 from seed_rl.metrics.batches import BatchMetrics
 from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.live import Live
 from seed_rl.serving.request import Answer, BadStep, Request, ServedGroup
 from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.codec import ActionCodec, StepCodec
@@ -42,6 +43,7 @@ class InferenceCore(Core):
         compiled_batch_size: int | None = None,
         opponents: Opponents | None = None,
         seed: int = 0,
+        live: Live | None = None,
     ):
         """Prepares tables.
 
@@ -58,6 +60,7 @@ class InferenceCore(Core):
           compiled_batch_size: environments in the largest batch that XLA compiles for; None: no XLA.
           opponents: act for players of games in which not all players learn; None: all learn.
           seed: of the draws of players.
+          live: the page that shows some of the environments; None: there is none.
         """
         super().__init__(store, metrics, num_eval_envs, device)
         self._steps, self._actions = StepCodec(spec), ActionCodec(spec.action)
@@ -74,7 +77,7 @@ class InferenceCore(Core):
         self._is_unknown = np.zeros(num_envs, bool)  # Whether an episode goes on after an unknown action.
         self._acted = np.zeros(num_envs, np.int64)  # Steps acted on since the process has the environment.
         self._num_training_envs = num_envs - num_eval_envs
-        self._weights = weights
+        self._weights, self._live = weights, live
         self._lock = threading.Lock()
 
     def answer(
@@ -216,6 +219,8 @@ class InferenceCore(Core):
         rows["starts"][training[starting]] = True
         with self._weights() as version:
             prev_action, output, states, is_good = act(rows)
+        if self._live is not None:
+            output = self._live.see(env_ids, rows["record"], output)
         self._acted[env_ids] += 1
         answers: list[Answer] = [*self._split(output.action, requests)]
         if not (is_good.all() and self._actions.are_possible(output.action)):

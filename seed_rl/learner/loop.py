@@ -45,6 +45,7 @@ from seed_rl.metrics.progress import ProgressDisplay
 from seed_rl.metrics.writer import MetricsWriter, Periods
 from seed_rl.seeds import derived_seed
 from seed_rl.serving.listener import NotServingError
+from seed_rl.serving.live import Live
 from seed_rl.training.trainer import InitialPriorities, Trainer, UpdateOutput
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import EnvironmentDescription
@@ -52,6 +53,7 @@ from seed_rl.wire.security import Security
 
 # Seconds until the training thread detects a stop while it has no batch.
 _POLL_SECS = 0.2
+_NO_CELLS = "The actors choose the actions (--inference=actor), so this page does not show what they play."
 
 
 class Learner:
@@ -101,6 +103,7 @@ class Learner:
         self.has_reached_return = False  # As last agreed.
         self._next_save = math.inf  # When the next checkpoint is due, by `time.monotonic`.
         self._policy: Callable[[], pb.Policy] | None = None  # For actors that hold it.
+        self._live = self._make_live() if config.web.web_address else None
         self._cores: list[Core] = [] if actors_act else self._act_with(copies)
         readers: Sequence[PolicyCopy | WeightsReader] = copies
         if actors_act:
@@ -126,6 +129,21 @@ class Learner:
             )
         )
 
+    def _make_live(self) -> Live:
+        """The page for browsers."""
+        config, environment, settings = self._config, self._environment, self._settings
+        about = {
+            "title": config.logdir,
+            "agent": settings.get("agent_name", ""),
+            "environment": " ".join(filter(None, (environment.name, environment.settings.get("game")))),
+            "total_frames": config.total_environment_frames,
+            "num_envs": config.num_envs,
+            "note": _NO_CELLS if config.inference == "actor" else "",
+        }
+        of_stages = {**settings.get("learner", {}), **settings.get("agent", {})}
+        num_training_envs = config.num_envs - self._algorithm.num_eval_envs
+        return Live(about, environment.spec, config.logdir, of_stages, num_training_envs)
+
     def _act_with(self, copies: Sequence[PolicyCopy]) -> list[Core]:
         """A core for each copy of the policy; if there are none, the variables that are trained also act."""
         # Training may change the variables while a batch is acted on; the version is the one before.
@@ -148,6 +166,7 @@ class Learner:
                     config.compiled_batch_size,
                     self._league,
                     derived_seed(config.seed, index),
+                    self._live,
                 )
             )
         return cores
@@ -178,6 +197,7 @@ class Learner:
             self._experience.background,
             team,
             self._policy,
+            self._live,
         )
         # Of several learner hosts, only the first one has metrics.
         writer = MetricsWriter(config.logdir, self._settings, config.wandb_project) if team.is_first else None

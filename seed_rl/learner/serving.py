@@ -28,6 +28,7 @@ from seed_rl.metrics.idle_time import INFERENCE_FOR_REQUESTS
 from seed_rl.metrics.run import RunMetrics
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.connections import Connections
+from seed_rl.serving.live import Live
 from seed_rl.serving.request import Request
 from seed_rl.serving.server import InferenceServer
 from seed_rl.serving.shared_memory import make_wake_up_set
@@ -60,12 +61,14 @@ class Serving:
         background: Callable[[], None] | None = None,
         team: Team | None = None,
         policy: Callable[[], pb.Policy] | None = None,
+        live: Live | None = None,
     ):
         """Starts serving; in a synchronous run, inference is left to `answer`.
 
         `cores` compute the actions, each for its part of the environments; a synchronous run has one.
         `metrics` receive episodes and actors. `background` is a job of the experience that gets a thread.
         `policy` gives the policy as it is now, for actors that hold it; None: the cores act.
+        `live` is the page for browsers, if there is one.
 
         Raises:
           AddressError: the server cannot listen on the address.
@@ -94,7 +97,7 @@ class Serving:
         self.describe_actors = connections.describe_actors
         parts = (config.server_address, connections, security)
         self._server = InferenceServer(
-            *parts, listener=team.listener, on_refusal=metrics.on_refusal, web=config.web
+            *parts, listener=team.listener, on_refusal=metrics.on_refusal, web=config.web, live=live
         )
         jobs: list[tuple[str, Callable[[], None]]] = [("intake", background)] if background else []
         if not config.synchronous:

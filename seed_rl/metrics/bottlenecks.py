@@ -75,21 +75,35 @@ def report(
 
     `settings` of the learner and the agent, by name; the last `most` periods count.
     """
-    last = [period for period in periods if period.keys() >= _NEEDED][-most:]
-    if len(last) < LEAST_PERIODS:
+    last = _recent(periods, most)
+    metrics = medians(periods, most)
+    if metrics is None:
         seconds = settings.get("log_period_secs", 0.0) * LEAST_PERIODS
         return [
             f"{logdir}: There are too few figures yet ({len(last)} of {LEAST_PERIODS} periods); try again "
             f"when the run has trained for {seconds:g} s."
         ]
-    # The median over the periods that report a metric outlasts a checkpoint.
-    names = {name for period in last for name in period}
-    metrics = {name: statistics.median(p[name] for p in last if name in p) for name in names}
     seconds = last[-1]["seconds"] - last[0]["seconds"]
     updates = (last[-1]["updates"] - last[0]["updates"]) / max(seconds, 1e-9)
     speed = f"{metrics['frames_per_second']:,.0f} frames/s and {updates:,.1f} updates/s"
     head = f"{logdir}: {speed} in the last {len(last)} periods."
     return [head, *table(metrics), *findings(metrics, settings).values()]
+
+
+def _recent(periods: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
+    return [period for period in periods if period.keys() >= _NEEDED][-most:]
+
+
+def medians(periods: Sequence[Mapping[str, Any]], most: int = MOST_PERIODS) -> dict[str, float] | None:
+    """The median of each metric over the last `most` periods that report it; None: there are too few yet.
+
+    It outlasts a checkpoint.
+    """
+    last = _recent(periods, most)
+    if len(last) < LEAST_PERIODS:
+        return None
+    names = {name for period in last for name in period}
+    return {name: statistics.median(p[name] for p in last if name in p) for name in names}
 
 
 def shares(metrics: Mapping[str, float], settings: Mapping[str, Any]) -> dict[str, float]:
@@ -131,8 +145,8 @@ def findings(metrics: Mapping[str, float], settings: Mapping[str, Any]) -> dict[
     return {name: _SENTENCES[name] for name in names}
 
 
-def table(metrics: Mapping[str, float]) -> list[str]:
-    """The share of time for which each stage waits, with what it waits for, and the cores in use."""
+def stages(metrics: Mapping[str, float]) -> list[tuple[str, float, str]]:
+    """The stages, each with the share of time for which it waits, and what it waits for."""
     waits = stage_waits(metrics)
     waits |= {
         "prefetch": metrics.get(PREFETCH_FOR_EXPERIENCE, -1),
@@ -150,10 +164,13 @@ def table(metrics: Mapping[str, float]) -> list[str]:
         "prefetch": "experience for a batch",
         "replay": "unrolls to insert",
     }
+    return [(name, waits[name], why) for name, why in reasons.items() if waits.get(name, -1) >= 0]
+
+
+def table(metrics: Mapping[str, float]) -> list[str]:
+    """The stages in lines, and the cores in use."""
     lines = [f"{'stage':<10}{'waits':>6}  for"]
-    lines += [
-        f"{name:<10}{waits[name]:>6.0%}  {why}" for name, why in reasons.items() if waits.get(name, -1) >= 0
-    ]
+    lines += [f"{name:<10}{waits:>6.0%}  {why}" for name, waits, why in stages(metrics)]
     if "machine_cores" in metrics:
         users = {"learner": metrics.get("learner_cpu_cores", 0.0)}
         if "actor_cpu_cores" in metrics:

@@ -141,6 +141,8 @@ class Connection:
       process_id: of its process.
       num_groups: the number of its groups.
       memory: its shared memory; None until the process has connected to it.
+      agent_steps: those of all its environments that have come.
+      last_seen: when one came last, or when it joined, by `time.monotonic`.
     """
 
     def __init__(
@@ -165,6 +167,7 @@ class Connection:
         """
         self.task, self.process_id, self.num_groups = task, join.process_id, join.num_groups
         self.memory: Carrier | None = None
+        self.agent_steps, self.last_seen = 0, time.monotonic()
         self._group_size = join.num_envs // join.num_groups
         self._codec, self._size = StepCodec(spec), size
         self._on_episodes, self._on_end = on_episodes, on_end
@@ -244,7 +247,7 @@ class Connection:
 
     def steps(self, steps: Iterable[Step], carrier: Carrier) -> None:
         """Submits steps that have come over a carrier; ends the connection if one does not fit."""
-        now = time.monotonic()
+        self.last_seen = now = time.monotonic()
         requests: dict[Batcher[Request], list[tuple[int, Request, int]]] = {}
         try:
             for number, records, episodes in steps:
@@ -276,6 +279,7 @@ class Connection:
             if not np.frombuffer(records, self._codec.record)["done"].all():
                 refuse("The first step of a new actor must be a reset: set done.")
         place.is_waiting, place.episodes = True, episodes
+        self.agent_steps += self._group_size * self._size.agent_steps
         return place, Request(place.group, records, now, applied, episodes)
 
     def answered(self, number: int, answer: Answer) -> bytes | None:

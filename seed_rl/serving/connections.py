@@ -5,6 +5,7 @@ No gRPC streams, no sockets, no TensorFlow.
 
 import itertools
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -121,6 +122,26 @@ class Connections:
         with self._lock:
             envs = [len(connection.task.envs) for connection in self._connections]
         return f"{len(envs)} connected, making and resetting {sum(envs)} of {self.num_envs} environments"
+
+    def described(self) -> list[dict[str, Any]]:
+        """Facts about each actor that is connected, by task, as JSON values.
+
+        `envs` are the first of its environments and their number, `agent_steps` those since it joined, and
+        `restarts` how many other processes had its first environment before.
+        """
+        now = time.monotonic()
+        with self._lock:
+            return [
+                {
+                    "task": c.task.number,
+                    "envs": [c.task.envs.start, len(c.task.envs)],
+                    "state": "plays" if c.is_ready else "makes its environments",
+                    "agent_steps": c.agent_steps,
+                    "seen_secs": now - c.last_seen,
+                    "restarts": self._tasks.restarts(c.task),
+                }
+                for c in sorted(self._connections, key=lambda c: c.task.number)
+            ]
 
     def _make_welcome(self) -> pb.Welcome:
         """A Welcome without a task, with the policy as it is now if actors hold it."""

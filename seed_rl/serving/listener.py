@@ -280,12 +280,13 @@ class Listener:
 
         self.run(on_loop())
 
-    def open_web(self, address: str, origins: tuple[str, ...] = ()) -> int:
-        """Lets browsers call the inference service as well; returns the port.
+    def open_web(self, address: str, origins: tuple[str, ...] = (), page: bytes | None = None) -> int:
+        """Lets browsers call the services as well; returns the port.
 
         Args:
           address: HOST:PORT.
           origins: of pages elsewhere that may connect.
+          page: the live page; None: there is none.
 
         Raises:
           AddressError: nothing can listen on the address.
@@ -293,10 +294,10 @@ class Listener:
         """
         from seed_rl.serving.web import Door
 
-        async def answer(context: Any) -> None:
-            await self._answer(protocol.SERVICE, None, context)
+        async def answer(service: str, context: Any) -> None:
+            await self._answer(service, None, context)
 
-        rules = self._security, self._limits, self._max_message_bytes, origins
+        rules = self._security, self._limits, self._max_message_bytes, origins, page
         self._door = Door(address, answer, *rules)
         try:
             self.run(self._door.open())

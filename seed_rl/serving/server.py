@@ -1,12 +1,15 @@
 """The inference server: connections over gRPC and shared memory. No TensorFlow."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from seed_rl.messages import warn
 from seed_rl.serving.connection import Connection, FirstMessages, Limits, OnEnd
 from seed_rl.serving.connections import Connections
 from seed_rl.serving.listener import Listener, most_connections
+from seed_rl.serving.live import SERVICE as LIVE_SERVICE
+from seed_rl.serving.live import Live
 from seed_rl.serving.request import Answer, Request
 from seed_rl.serving.service import InferenceService, MessageCarrier
 from seed_rl.serving.shared_memory import MemoryServer
@@ -14,6 +17,8 @@ from seed_rl.wire import shared_memory
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import SERVICE, max_message_bytes
 from seed_rl.wire.security import Security, WebConfig
+
+_PAGE = Path(__file__).with_name("page.html")
 
 
 class InferenceServer(InferenceService):
@@ -33,6 +38,7 @@ class InferenceServer(InferenceService):
         listener: Listener | None = None,
         on_refusal: Callable[[], None] = lambda: None,
         web: WebConfig = WebConfig(),  # noqa: B008 (immutable)
+        live: Live | None = None,
     ):
         """Starts serving.
 
@@ -44,6 +50,7 @@ class InferenceServer(InferenceService):
           listener: what listens on the address already; None: it is made here.
           on_refusal: called for each connection that is refused, on the event loop.
           web: whether browsers may connect as well.
+          live: the page for those; None: there is none.
 
         Raises:
           AddressError: the server cannot listen on the address, or a learner already does.
@@ -66,7 +73,12 @@ class InferenceServer(InferenceService):
             self._memory = self._listener.run(self._share_memory(address, keys))
         self._listener.on_refusal = self._report
         self._listener.add(SERVICE, self.connect)
-        self.web_port = self._listener.open_web(web.web_address, web.origins) if web.web_address else 0
+        self._live, page, self.web_port = live, None, 0
+        if live:
+            live.actors, page = connections.described, _PAGE.read_bytes()
+            self._listener.add(LIVE_SERVICE, live.answer)
+        if web.web_address:
+            self.web_port = self._listener.open_web(web.web_address, web.origins, page)
 
     async def _share_memory(self, address: str, keys: FirstMessages) -> MemoryServer | None:
         """Offers actors on this machine shared memory; without it, they send messages."""
@@ -111,5 +123,7 @@ class InferenceServer(InferenceService):
 
     async def _end(self, reason: str) -> None:
         self._connections.end(reason)
+        if self._live:
+            await self._live.end(reason)
         if self._memory:
             self._memory.close()

@@ -46,6 +46,7 @@ class Tasks:
         self._is_taken = np.zeros(num_envs, bool)
         # The process that was last ready to play each environment, and its number; 0: none was.
         self._last, self._holders = np.zeros(num_envs, np.uint64), np.zeros(num_envs, np.int64)
+        self._num_holders = np.zeros(num_envs, np.int64)
 
     def take(self, process_id: int, num_envs: int, wanted: int = -1) -> Task:
         """Gives a process the environments of a task that is free.
@@ -98,7 +99,12 @@ class Tasks:
         holders = self._holders[place]
         if (self._last[place] != process_id).any() or (holders != holders[0]).any() or not holders[0]:
             self._last[place], holders[:] = process_id, int(self._holders.max()) + 1
+            self._num_holders[place] += 1
         return int(holders[0])
+
+    def restarts(self, task: Task) -> int:
+        """The number of processes that were ready to play a task's first environment, besides the first."""
+        return max(0, int(self._num_holders[task.envs.start]) - 1)
 
     def free(self, task: Task) -> None:
         """Takes a task back."""

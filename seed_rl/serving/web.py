@@ -3,6 +3,7 @@
 Each WebSocket is served as a gRPC stream is, by the same service under the same rules. No TensorFlow.
 """
 
+import asyncio
 import base64
 import binascii
 import contextlib
@@ -20,7 +21,9 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from seed_rl.messages import one_line
+from seed_rl.serving import live
 from seed_rl.serving.connection import Limits, Refusal
+from seed_rl.wire import protocol
 from seed_rl.wire.security import Security, is_local
 
 # A browser asks for these subprotocols: this one, and one with the token, which no page can send in a header.
@@ -31,14 +34,25 @@ _TOKEN = "token."
 FIRST_CODE = 4000
 
 _PING_SECS, _PONG_SECS = 20.0, 10.0  # As for gRPC.
+_END_SECS = 1.0  # For a peer to read the status of its end.
 _MOST_REASON_BYTES = 120
 _MOST_BYTES = 64 << 20
+
+# The live page's own WebSocket.
+LIVE_PATH = "/live"
+# The page loads nothing from elsewhere, and no other page may frame it.
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+    "img-src data:; connect-src 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+}
 
 # Peers that speak no WebSocket get no line in the log; the service logs what breaks its own protocol.
 _QUIET = logging.Logger("seed_rl.web", logging.CRITICAL + 1)
 
-# Answers a stream with this context, as the listener does for gRPC.
-Answer = Callable[[Any], Awaitable[None]]
+# Answers a stream of a service with this context, as the listener does for gRPC.
+Answer = Callable[[str, Any], Awaitable[None]]
 
 
 class _AbortedError(Exception):
@@ -60,20 +74,22 @@ class Door:
         limits: Limits,
         max_message_bytes: int,
         origins: tuple[str, ...] = (),
+        page: bytes | None = None,
     ):
         """Prepares; `open` starts it.
 
         Args:
           address: HOST:PORT.
-          answer: serves a stream, and checks its token.
+          answer: serves a stream of a service, and checks its token.
           security: TLS of the connections.
           limits: of what silent peers may use.
           max_message_bytes: a larger message ends its connection; -1: one of more than 64 MiB.
           origins: of pages elsewhere that may connect; a page from this address always may.
+          page: the live page; None: there is none.
         """
         self._host, _, port = address.rpartition(":")
         self.port, self._answer = int(port), answer
-        self._is_local, self._origins = is_local(address), origins
+        self._is_local, self._origins, self._page = is_local(address), origins, page
         self._context: ssl.SSLContext | None = None
         if security.certificate is not None:
             self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -109,7 +125,12 @@ class Door:
     async def close(self) -> None:
         """Ends all connections, and stops listening."""
         if self._server is not None:
+            connections = list(self._server.connections)
             self._server.close()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._server.wait_closed(), _END_SECS)
+            for connection in connections:
+                connection.transport.abort()  # If its peer does not read.
             await self._server.wait_closed()
 
     def _request(self, connection: ServerConnection, request: Request) -> Response | None:
@@ -125,19 +146,25 @@ class Door:
             shown = one_line(origin, 100)
             sentence = f"Pages from {shown} may not connect; add --web_origins={shown}."
             return _plain(http.HTTPStatus.FORBIDDEN, sentence)
-        if headers.get("Upgrade", "").lower() != "websocket":
-            return _plain(http.HTTPStatus.UPGRADE_REQUIRED, "Open a WebSocket here.")
-        return None
+        if headers.get("Upgrade", "").lower() == "websocket":
+            return None
+        if self._page and request.path.partition("?")[0] == "/":
+            return _response(http.HTTPStatus.OK, "text/html", self._page)
+        return _plain(http.HTTPStatus.UPGRADE_REQUIRED, "Open a WebSocket here.")
 
     async def _serve(self, connection: ServerConnection) -> None:
-        context = _Context(connection)
+        assert connection.request is not None
+        is_live = self._page is not None and connection.request.path == LIVE_PATH
+        context = _Context(connection, is_live)
         with contextlib.suppress(_AbortedError):
-            await self._answer(context)
+            await self._answer(live.SERVICE if is_live else protocol.SERVICE, context)
         code, sentence = context.status
-        with contextlib.suppress(ConnectionClosed):
-            await connection.send(json.dumps({"code": code.name, "message": sentence}))
         reason = sentence.encode()[:_MOST_REASON_BYTES].decode(errors="ignore")
-        await connection.close(FIRST_CODE + code.value[0], reason)
+        with contextlib.suppress(ConnectionClosed, TimeoutError):
+            async with asyncio.timeout(_END_SECS):
+                await connection.send(json.dumps({"code": code.name, "message": sentence}))
+                await connection.close(FIRST_CODE + code.value[0], reason)
+        connection.transport.abort()  # If its peer does not read.
 
 
 class _Context:
@@ -147,8 +174,8 @@ class _Context:
       status: of its end: OK unless it is aborted.
     """
 
-    def __init__(self, connection: ServerConnection):
-        self._connection = connection
+    def __init__(self, connection: ServerConnection, takes_text: bool):
+        self._connection, self._takes_text = connection, takes_text
         self.status = grpc.StatusCode.OK, ""
 
     def peer(self) -> str:
@@ -174,11 +201,11 @@ class _Context:
             message = await self._connection.recv()
         except ConnectionClosed:
             return grpc.aio.EOF
-        if isinstance(message, str):
+        if isinstance(message, str) and not self._takes_text:
             raise Refusal(grpc.StatusCode.INVALID_ARGUMENT, "A message came as text; send binary frames.")
         return message
 
-    async def write(self, message: bytes) -> None:
+    async def write(self, message: bytes | str) -> None:
         with contextlib.suppress(ConnectionClosed):  # The reader finds that out.
             await self._connection.send(message)
 
@@ -191,6 +218,9 @@ class _Context:
 
 
 def _plain(status: http.HTTPStatus, sentence: str) -> Response:
-    body = f"{sentence}\n".encode()
-    headers = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(body))}
+    return _response(status, "text/plain", f"{sentence}\n".encode())
+
+
+def _response(status: http.HTTPStatus, kind: str, body: bytes) -> Response:
+    headers = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body)), **_HEADERS}
     return Response(status, status.phrase, Headers(headers), body)

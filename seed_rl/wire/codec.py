@@ -30,6 +30,11 @@ class RecordSize(NamedTuple):
     most_episodes: int = 1
     what: str = "A step"
 
+    @property
+    def agent_steps(self) -> int:
+        """The number of agent steps in it: an episode may also end before the first one of an unroll."""
+        return max(1, self.most_episodes - 1)
+
     def problem(self, data: bytes | memoryview, num_envs: int) -> str:
         """Reason that a request's number of bytes is wrong, in one sentence; empty if it is right."""
         if len(data) == num_envs * self.record_bytes:

@@ -73,7 +73,7 @@ class Learner:
         self.records = []
         self.memory = None  # Of the last request.
         self._batcher = Batcher(num_envs, 0.01, make_wake_up_set() if shares_memory else None)
-        of_server = {name: options.pop(name) for name in ("security", "web") if name in options}
+        of_server = {name: options.pop(name) for name in ("security", "web", "live") if name in options}
         connections = Connections(
             description,
             num_envs,

@@ -166,6 +166,20 @@ class Atari(gymnasium.Env):
         self._lives = 0
         self._life_lost = False
 
+    def get_action_meanings(self) -> list[str]:
+        """The names of the actions, as the emulator has them."""
+        import ale_py
+
+        return [ale_py.Action(action).name for action in self._actions]
+
+    def get_keys_to_action(self) -> dict[str, int]:
+        """Actions by the keys that are pressed together: w, a, s and d for directions, and space to fire."""
+        letters = {"UP": "w", "LEFT": "a", "DOWN": "s", "RIGHT": "d", "FIRE": " "}
+        return {
+            "".join(letter for word, letter in letters.items() if word in name): action
+            for action, name in enumerate(self.get_action_meanings())
+        }
+
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Starts a game with random no-ops, or continues after a lost life. With a seed it starts a game."""
         super().reset(seed=seed)
