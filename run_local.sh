@@ -6,7 +6,7 @@
 # Without arguments: Pong with V-trace, using the preset for small machines. --help lists the flags.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/tools/setup_venv.sh"
-extras=learner,atari,plot
+extras=learner,atari,plot,web
 [[ "$*" != *minatar* ]] || extras+=,minatar # It brings pandas and seaborn.
 [[ "$*" != *football* && "$*" != *envpool* ]] || extras+=,envpool # 740 MB on disk.
 setup_venv "$extras"

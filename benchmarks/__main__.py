@@ -10,6 +10,7 @@ BENCHMARKS = {
     "sampling": "acting on Atari without training, as in Table 1 of Stooke & Abbeel",
     "serving": "actors and inference with a null model, compared with a bare gRPC echo or another checkout",
     "policies": "policies that are served: requests per second and latencies, beside an ONNX model",
+    "live": "the live page: frames per second with it open and closed; its pictures",
     "replay": "memory and speed of replay at the paper's size",
     "memory": "resident memory of a long run",
     "chaos": "faults in real processes: all that is trained on is checked, and how soon it goes on",

@@ -123,7 +123,7 @@ def _evaluate(config: EvaluateConfig) -> int:
         code = write_results(output, results(config, subjects, episodes, failure))
         by_return = sorted(episodes, key=lambda episode: episode.episode_return)
         if not others:
-            _show(subject, summary, None if episodes[0].returns else lambda: rerun(by_return[-1]))
+            _show(subject, summary)
         if config.record:
             best, typical = by_return[-1], by_return[len(by_return) // 2]
             code = _record(Path(config.record), lambda: (rerun(best), rerun(typical))) or code
@@ -133,18 +133,12 @@ def _evaluate(config: EvaluateConfig) -> int:
     return code
 
 
-def _show(subject: Subject, summary: dict[str, Any], rerun: "Callable[[], Rerun] | None") -> None:
-    """Adds the evaluation to TensorBoard, with scenes of an episode if the environment can be rendered."""
+def _show(subject: Subject, summary: dict[str, Any]) -> None:
+    """Adds the evaluation to TensorBoard."""
     from seed_rl.evaluation.report import write_board
-    from seed_rl.evaluation.video import RerunError, montage
 
-    picture = None
     try:
-        picture = montage(rerun()) if rerun else None
-    except RerunError as error:
-        print(f"TensorBoard gets no picture of gameplay. {error}")
-    try:
-        write_board(subject.run.logdir, subject.env_frames, summary, picture)
+        write_board(subject.run.logdir, subject.env_frames, summary)
     except OSError as error:
         print(f"Nothing in TensorBoard: {reason(error)}.")
 

@@ -173,12 +173,8 @@ def write_results(path: Path, found: dict[str, Any]) -> int:
     return 0
 
 
-def write_board(
-    logdir: Path, env_frames: int, summary: Mapping[str, Any], picture: np.ndarray | None
-) -> None:
-    """Adds an evaluation to the TensorBoard events of a run, at the frames that it was trained for.
-
-    It has figures by name, and may have a picture of gameplay, uint8 `[height, width, 3]`.
+def write_board(logdir: Path, env_frames: int, summary: Mapping[str, Any]) -> None:
+    """Adds the figures of an evaluation to the TensorBoard events of a run, at the frames that it had then.
 
     Raises:
       OSError: they cannot be written.
@@ -189,8 +185,6 @@ def write_board(
             for name, value in summary.items():
                 if value is not None:
                     tf.summary.scalar(f"evaluation/{name}", value)
-            if picture is not None:
-                tf.summary.image("evaluation/gameplay", picture[np.newaxis])
         writer.close()
     except tf.errors.OpError as error:
         raise OSError(error.message) from error

@@ -185,16 +185,6 @@ def caption(picture: np.ndarray, text: str) -> np.ndarray:
     return np.asarray(canvas)
 
 
-def montage(scenes: Rerun, columns: int = 4, rows: int = 2) -> np.ndarray:
-    """Evenly spaced scenes of an episode, from the first to the last, as one picture: uint8 `[H, W, 3]`."""
-    shown = set(np.linspace(0, len(scenes) - 1, columns * rows).round().astype(int).tolist())
-    pictures = [scene.picture for index, scene in enumerate(scenes) if index in shown]
-    pictures += [np.zeros_like(pictures[0])] * (columns * rows - len(pictures))
-    return np.concatenate(
-        [np.concatenate(pictures[i : i + columns], axis=1) for i in range(0, columns * rows, columns)]
-    )
-
-
 def _pictures(title: str, episode: Rerun) -> Iterator[np.ndarray]:
     """All scenes with captions; the last one is held for a moment."""
     picture: Any = None

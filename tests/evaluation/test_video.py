@@ -6,7 +6,7 @@ import pytest
 from seed_rl.environments.failures import FailureConfig
 from seed_rl.environments.suites.catch import SUITE, CatchConfig
 from seed_rl.evaluation.agent import PlayedEpisode
-from seed_rl.evaluation.video import Rerun, RerunError, Scene, caption, montage, write_video
+from seed_rl.evaluation.video import Rerun, RerunError, caption, write_video
 
 imageio = pytest.importorskip("imageio.v2")
 EPISODE = PlayedEpisode(0, 3, [0] * 9, -1.0)
@@ -45,15 +45,6 @@ def test_odd_sides_become_even_and_long_captions_fit():
     assert found.shape == (228, 162, 3)
     np.testing.assert_array_equal(found[16:227, :161], picture)
     assert found[:16, -2:].max() == 0  # The text ends before the edge.
-
-
-@pytest.mark.parametrize("count", [1, 5, 8, 64, 1000])
-def test_a_montage_has_the_first_and_the_last_scene_and_others_evenly_between(count):
-    found = montage([Scene(np.full((2, 2, 3), i % 251, np.uint8), 0.0, i) for i in range(count)])
-    assert found.shape == (4, 8, 3)
-    shown, used = found[::2, ::2, 0].reshape(-1), min(count, 8)
-    assert (shown[0], shown[used - 1]) == (0, (count - 1) % 251)
-    assert count < 8 or len(set(shown.tolist())) == 8
 
 
 def test_a_video_that_fails_leaves_nothing(tmp_path):
