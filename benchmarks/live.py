@@ -72,7 +72,7 @@ def main(argv: list[str]) -> int:
         [name, f"{medians[name]:,.0f}", f"{medians[name] / medians['no page']:.3f}", f"{len(found)}"]
         for name, found in speeds.items()
     ]
-    print_table(["page", "frames/s (median)", "of no page", "windows"], rows)
+    print_table("The live page", ["page", "frames/s (median)", "of no page", "windows"], rows)
     ratios = [a / b for a, b in zip(speeds["open"], speeds["closed"], strict=True)]
     print(f"Open against closed, neighbouring windows: {statistics.median(ratios):.3f} (median)")
     print_result({"speeds": speeds, "open_by_closed": statistics.median(ratios)})

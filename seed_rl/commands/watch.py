@@ -80,7 +80,9 @@ def main(argv: list[str]) -> int:
             from seed_rl.evaluation.served import PolicyServer
 
             num_envs = config.num_games * subject.probed.spec.num_players
-            page = Played(config.agent_steps_per_second, subject.probed.keys, **page_of(subject, num_envs))
+            page = Played(
+                config.agent_steps_per_second, dict(subject.probed.keys), **page_of(subject, num_envs)
+            )
             stack.callback(page.stop)
             sizes: dict[str, Any] = {"num_envs": num_envs, "inference_batch_size": num_envs}
             settings = ServeConfig(address, greedy=config.greedy, seed=config.seed, web=web, **sizes)

@@ -2,8 +2,7 @@
 
 import contextlib
 import pickle
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -51,8 +50,8 @@ class Probed(NamedTuple):
       is_vector: whether a vector environment was made.
       pickled_spaces: of each environment; empty if they cannot be pickled.
       spaces_as_json: likewise; empty if there is no such text.
-      keys: actions by keys, for a person who plays, as `get_keys_to_action` of Gymnasium's games has them:
-        each the characters that are pressed together, in order; empty if there are none.
+      keys: keys for a person who plays, with their actions, by `get_keys_to_action` as Gymnasium's games
+        have it: each the characters that are pressed together, in order; empty if there are none.
       action_names: of discrete actions, by `get_action_meanings`; empty if there are none.
     """
 
@@ -61,8 +60,8 @@ class Probed(NamedTuple):
     is_vector: bool
     pickled_spaces: bytes = b""
     spaces_as_json: str = ""
-    keys: Mapping[str, int] = MappingProxyType({})
-    action_names: Sequence[str] = ()
+    keys: tuple[tuple[str, int], ...] = ()
+    action_names: tuple[str, ...] = ()
 
     def spaces(self) -> Spaces:
         """The spaces of each environment.
@@ -128,7 +127,7 @@ def _shown_spaces(env: gymnasium.Env | VectorEnv | Game) -> tuple[bytes, str]:
     return pickled, text
 
 
-def _controls(env: gymnasium.Env | VectorEnv) -> tuple[dict[str, int], list[str]]:
+def _controls(env: gymnasium.Env | VectorEnv) -> tuple[tuple[tuple[str, int], ...], tuple[str, ...]]:
     """The key map of an environment, and the names of its actions; empty if it has none."""
     game: Any = env.unwrapped
     keys, names = dict[str, int](), list[str]()
@@ -138,4 +137,4 @@ def _controls(env: gymnasium.Env | VectorEnv) -> tuple[dict[str, int], list[str]
             keys["".join(sorted(c if isinstance(c, str) else chr(c) for c in characters))] = int(action)
     with contextlib.suppress(Exception):
         names = [str(name) for name in game.get_action_meanings()]
-    return keys, names
+    return tuple(keys.items()), tuple(names)
