@@ -1,6 +1,7 @@
 """Chromium without a window, driven over its DevTools protocol: opens pages, evaluates, takes pictures."""
 
 import base64
+import contextlib
 import itertools
 import json
 import shutil
@@ -16,6 +17,7 @@ from websockets.sync.client import connect
 
 _DEADLINE_SECS = 60.0
 _POLL_SECS = 0.05
+_CLOSE_SECS = 5.0
 
 
 def chromium() -> str | None:
@@ -34,7 +36,7 @@ class Browser:
         """Opens a page in a window of this size, in pixels."""
         self.problems: list[str] = []
         self._ids = itertools.count(1)
-        self._home = tempfile.TemporaryDirectory(prefix="browser_")
+        self._home = tempfile.TemporaryDirectory(prefix="browser_", ignore_cleanup_errors=True)
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0"]
         self._process = subprocess.Popen(
             [str(chromium()), *options, f"--user-data-dir={self._home.name}", "about:blank"],
@@ -111,7 +113,10 @@ class Browser:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Closes the browser."""
-        self._socket.close()
+        with contextlib.suppress(Exception):  # It closes the connection as well.
+            self.order("Browser.close")
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_CLOSE_SECS)
         self._process.kill()
         self._process.wait()
         self._home.cleanup()

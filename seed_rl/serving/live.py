@@ -163,7 +163,7 @@ class Live:
             await asyncio.wait(self._pages, timeout=_LAST_FRAMES_SECS)
 
     async def _send(self, context: Any) -> None:
-        await context.write(json.dumps({"hello": self.hello}))
+        await context.write(json.dumps({"hello": self.hello, "note": self.hello.get("note", "")}))
         sent: dict[str, str] = {}
         is_over = False
         while not is_over:
@@ -262,7 +262,7 @@ class Live:
 
     def _judged(self, info: Mapping[str, np.ndarray], mask: Sequence[bool] | None) -> dict[str, Any]:
         """The policy's probabilities or Q-values of discrete actions, and its value of the state."""
-        scores, kind, value = None, None, info.get("baseline", info.get("q_value"))
+        scores, kind, value = None, None, info.get("baseline", info.get("q_value", math.nan))
         if "q_values" in info:
             scores, kind = info["q_values"], "Q-values"
             value = scores.max(where=np.array(mask or True), initial=-math.inf)
@@ -273,7 +273,7 @@ class Live:
         return {
             "scores": None if scores is None else np.ravel(scores).tolist(),
             "kind": kind,
-            "value": None if value is None or np.ndim(value) else float(value),
+            "value": float(value) if np.ndim(value) == 0 and np.isfinite(value) else None,
         }
 
 

@@ -91,7 +91,7 @@ def test_a_person_plays_in_place_of_the_policy(watch, browse):
         browser.press("0", True)
         browser.press("0", False)
     browser.wait_for(f"/your turn/i.test({TEXT})")
-    assert browser.evaluate("document.querySelectorAll('#mine .cell').length") == 1
+    assert browser.evaluate("document.querySelectorAll('#cells .yours').length") == 1
     browser.wait_for(CLICK.replace("NAME", "Stop playing"))
     browser.wait_for("document.querySelectorAll('#cells .cell').length == 2")
     assert process.running and not browser.problems
