@@ -68,15 +68,12 @@ _SENTENCES = {
 }
 
 
-def report(
-    logdir: Path, settings: Mapping[str, Any], periods: Sequence[Mapping[str, Any]], most: int = MOST_PERIODS
-) -> list[str]:
+def report(logdir: Path, settings: Mapping[str, Any], periods: Sequence[Mapping[str, Any]]) -> list[str]:
     """The run's speed, a table of its stages, and what bounds it; a few lines.
 
-    `settings` of the learner and the agent, by name; the last `most` periods count.
+    `settings` of the learner and the agent, by name; the last periods count.
     """
-    last = _recent(periods, most)
-    metrics = medians(periods, most)
+    last, metrics = _recent(periods), medians(periods)
     if metrics is None:
         seconds = settings.get("log_period_secs", 0.0) * LEAST_PERIODS
         return [
@@ -90,16 +87,16 @@ def report(
     return [head, *table(metrics), *findings(metrics, settings).values()]
 
 
-def _recent(periods: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
-    return [period for period in periods if period.keys() >= _NEEDED][-most:]
+def _recent(periods: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [period for period in periods if period.keys() >= _NEEDED][-MOST_PERIODS:]
 
 
-def medians(periods: Sequence[Mapping[str, Any]], most: int = MOST_PERIODS) -> dict[str, float] | None:
-    """The median of each metric over the last `most` periods that report it; None: there are too few yet.
+def medians(periods: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
+    """The median of each metric over the last periods that report it; None: there are too few yet.
 
     It outlasts a checkpoint.
     """
-    last = _recent(periods, most)
+    last = _recent(periods)
     if len(last) < LEAST_PERIODS:
         return None
     names = {name for period in last for name in period}

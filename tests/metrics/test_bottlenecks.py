@@ -1,6 +1,5 @@
 """Bottlenecks from made-up metrics, the cases right beside them, and reports of runs."""
 
-import contextlib
 import json
 import re
 
@@ -10,7 +9,6 @@ from seed_rl.commands import doctor
 from seed_rl.flags.definitions import option_names
 from seed_rl.launch.plan import LocalConfig
 from seed_rl.metrics.bottlenecks import findings, table
-from seed_rl.runs import lock
 from seed_rl.runs.layout import RunDirectory
 from tests.plotting.synthetic import make_record, write_run
 
@@ -175,24 +173,3 @@ def test_too_few_periods_are_not_judged(run, reported):
     assert "(2 of 3 periods); try again when the run has trained for 30 s" in line
     add(run, period(3))
     assert len(reported(run)) > 1
-
-
-def test_live_reports_on_each_period_and_ends_with_the_run(run, reported, monkeypatch):
-    numbers = iter(range(1, 8))
-
-    def sleep(seconds):
-        """Another period passes, except for the fourth; after the seventh, training ends."""
-        if (number := next(numbers, None)) is None:
-            training.close()
-        elif number != 4:  # Nothing is printed without new metrics.
-            add(run, period(number))
-
-    monkeypatch.setattr(doctor.time, "sleep", sleep)
-    with contextlib.ExitStack() as training:
-        training.enter_context(lock.held(run))
-        *heads, last = [
-            line for line in reported(run, "--live") if line.startswith(str(run)) or "No " in line
-        ]
-    # Of no period, one and two: too few. Then of 3 to 6; the last once more when training ends.
-    assert ["in the last 3 periods" in line for line in heads] == [False] * 3 + [True] * 5
-    assert last == "No learner trains in this directory now."
