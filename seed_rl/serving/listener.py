@@ -296,7 +296,7 @@ class Listener:
         async def answer(context: Any) -> None:
             await self._answer(protocol.SERVICE, None, context)
 
-        rules = self._security, self._limits, self._max_message_bytes, origins
+        rules = self._security, self._limits, self._max_message_bytes, origins, most_connections()
         self._door = Door(address, answer, *rules)
         try:
             self.run(self._door.open())

@@ -3,9 +3,11 @@
 Each WebSocket is served as a gRPC stream is, by the same service under the same rules. No TensorFlow.
 """
 
+import asyncio
 import base64
 import binascii
 import contextlib
+import functools
 import http
 import json
 import logging
@@ -30,9 +32,10 @@ _TOKEN = "token."
 # The end of a stream: a WebSocket's code for it is this much more than gRPC's status.
 FIRST_CODE = 4000
 
-_PING_SECS, _PONG_SECS = 20.0, 10.0  # As for gRPC.
+_PING_SECS, _PONG_SECS, _GRACE_SECS = 20.0, 10.0, 3.0  # As for gRPC.
 _MOST_REASON_BYTES = 120
 _MOST_BYTES = 64 << 20
+_MOST_UNREAD_BYTES = 1 << 20  # Of a peer that does not read; it is not read from either.
 
 # Peers that speak no WebSocket get no line in the log; the service logs what breaks its own protocol.
 _QUIET = logging.Logger("seed_rl.web", logging.CRITICAL + 1)
@@ -60,6 +63,7 @@ class Door:
         limits: Limits,
         max_message_bytes: int,
         origins: tuple[str, ...] = (),
+        most_connections: int = 1 << 31,
     ):
         """Prepares; `open` starts it.
 
@@ -70,6 +74,7 @@ class Door:
           limits: of what silent peers may use.
           max_message_bytes: a larger message ends its connection; -1: one of more than 64 MiB.
           origins: of pages elsewhere that may connect; a page from this address always may.
+          most_connections: the largest number; others are closed at once.
         """
         self._host, _, port = address.rpartition(":")
         self.port, self._answer = int(port), answer
@@ -84,6 +89,8 @@ class Door:
         self._options: dict[str, Any] = {
             "max_size": _MOST_BYTES if max_message_bytes < 0 else max_message_bytes,
             "open_timeout": limits.handshake_secs,
+            "close_timeout": limits.handshake_secs,
+            "create_connection": functools.partial(_WebSocket, most_connections),
             "ssl": self._context,
         }
         self._server: Server | None = None
@@ -107,10 +114,11 @@ class Door:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """Ends all connections, and stops listening."""
+        """Ends all connections, and stops listening; does not wait long for peers that do not answer."""
         if self._server is not None:
             self._server.close()
-            await self._server.wait_closed()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._server.wait_closed(), _GRACE_SECS)
 
     def _request(self, connection: ServerConnection, request: Request) -> Response | None:
         """Answers a request that is to open no WebSocket; None: it may."""
@@ -138,6 +146,39 @@ class Door:
             await connection.send(json.dumps({"code": code.name, "message": sentence}))
         reason = sentence.encode()[:_MOST_REASON_BYTES].decode(errors="ignore")
         await connection.close(FIRST_CODE + code.value[0], reason)
+
+
+class _WebSocket(ServerConnection):
+    """A WebSocket whose peer has to read, or it is taken for gone.
+
+    Answers to its pings would pile up here, and what finds out whether it is there would wait behind them.
+    """
+
+    _end: asyncio.TimerHandle
+
+    def __init__(self, most_connections: int, *arguments: Any, **options: Any):
+        super().__init__(*arguments, **options)
+        self._most_connections = most_connections
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if len(self.server.handler_tasks) > self._most_connections:
+            self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.transport.get_write_buffer_size() > _MOST_UNREAD_BYTES:
+            self.transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._end = self.loop.call_later(_PING_SECS + _PONG_SECS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._end.cancel()
+        if not self.recv_messages.paused:
+            self.transport.resume_reading()
 
 
 class _Context:
