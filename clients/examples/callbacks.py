@@ -15,22 +15,15 @@ class Controller:
 
     def on_reading(self, observation, reward, fell, timed_out):
         """Answers a reading; None: the plant is to be started again."""
-        if not self.is_running:
-            self.is_running = True
-            return self.learner.reset(observation)
-        command = self.learner.step(observation, reward, fell, timed_out)
+        reading = observation, reward, fell, timed_out
+        command = self.learner.step(*reading) if self.is_running else self.learner.reset(observation)
         self.is_running = command is not None
         return command
 
 
 if __name__ == "__main__":
-    plant, controller, results = gymnasium.make("CartPole-v1"), Controller(sys.argv[1]), ()
-    try:
+    plant, controller, command = gymnasium.make("CartPole-v1"), Controller(sys.argv[1]), None
+    with controller.learner:
         while True:  # Stands for what calls back.
-            if not controller.is_running:
-                results = (plant.reset()[0], 0.0, False, False)
-            command = controller.on_reading(*results)
-            if command is not None:
-                results = plant.step(command)[:4]
-    except seed_rl.TrainingEnded:
-        controller.learner.close()
+            reading = (plant.reset()[0], 0.0, False, False) if command is None else plant.step(command)[:4]
+            command = controller.on_reading(*reading)

@@ -6,41 +6,39 @@
 
 import { Learner, TrainingEnded } from "../js/seed_rl.mjs";
 
-export const ROWS = 10;
-export const COLUMNS = 5;
+export const [ROWS, COLUMNS] = [10, 5];
+const returns = []; // Of all games.
 
-export class Catch {
-  reset() {
-    [this.row, this.ball, this.paddle] = [0, Math.floor(Math.random() * COLUMNS), COLUMNS >> 1];
-    return this.board();
-  }
+class Catch {
+  row = 0; paddle = COLUMNS >> 1; ball = Math.floor(Math.random() * COLUMNS);
 
   /** Moves the paddle by action - 1; returns the observation, the reward, and whether the episode has ended. */
   step(action) {
     this.paddle = Math.min(Math.max(this.paddle + action - 1, 0), COLUMNS - 1);
     this.row += 1;
-    const ended = this.row === ROWS - 1;
-    return [this.board(), ended ? (this.ball === this.paddle ? 1 : -1) : 0, ended];
+    const hasEnded = this.row === ROWS - 1;
+    return [this.board(), hasEnded ? (this.ball === this.paddle ? 1 : -1) : 0, hasEnded];
   }
 
   board() {
     const board = new Float32Array(ROWS * COLUMNS);
-    board[this.row * COLUMNS + this.ball] = 1;
-    board[(ROWS - 1) * COLUMNS + this.paddle] = 1;
+    board[this.row * COLUMNS + this.ball] = board[(ROWS - 1) * COLUMNS + this.paddle] = 1;
     return board;
   }
 }
 
-/** Plays until training ends; calls `show(game, episodeReward)` after each step (null: it goes on). */
-export async function play(url, show = async () => {}, options = {}) {
-  const [learner, game] = [await Learner.connect(url, options), new Catch()];
+/** Plays until training ends; calls `show(game, hasEnded)` after each step. */
+export async function play(url, show, options = {}) {
+  const learner = await Learner.connect(url, options);
   try {
     for (;;) {
-      let action = await learner.reset(game.reset());
+      const game = new Catch();
+      let action = await learner.reset(game.board());
       while (action !== null) {
-        const [observation, reward, terminated] = game.step(action);
-        await show(game, terminated ? reward : null);
-        action = await learner.step(observation, reward, terminated, false);
+        const [observation, reward, hasEnded] = game.step(action);
+        if (hasEnded) returns.push(reward);
+        await show(game, hasEnded);
+        action = await learner.step(observation, reward, hasEnded, false);
       }
     }
   } catch (error) {
@@ -50,13 +48,12 @@ export async function play(url, show = async () => {}, options = {}) {
   }
 }
 
+export function summary() {
+  const last = returns.slice(-200);
+  const mean = last.reduce((sum, value) => sum + value, 0) / last.length;
+  return `${returns.length} episodes, mean return of the last ${last.length}: ${mean.toFixed(2)}`;
+}
+
 if (typeof process !== "undefined" && process.argv[1]?.endsWith("catch.mjs")) {
-  const rewards = [];
-  await play(process.argv[2], async (game, reward) => {
-    if (reward === null) return;
-    rewards.push(reward);
-    if (rewards.length % 500 === 0) {
-      console.log(`${rewards.length} episodes, mean return ${rewards.slice(-200).reduce((a, b) => a + b) / 200}`);
-    }
-  });
+  await play(process.argv[2], (_, hasEnded) => hasEnded && returns.length % 500 === 0 && console.log(summary()));
 }

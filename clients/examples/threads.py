@@ -1,18 +1,18 @@
 """Simulators in threads of one program, each attached by itself. Usage: python threads.py ADDRESS COUNT."""
 
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import gymnasium
 
 import seed_rl
 
 
-def simulate(address, seed):
+def simulate(seed):
     """Steps one simulator until training ends."""
     simulator = gymnasium.make("CartPole-v1")
     simulator.reset(seed=seed)
-    with seed_rl.connect(address) as learner:
+    with seed_rl.connect(sys.argv[1]) as learner:
         while True:
             action = learner.reset(simulator.reset()[0])
             while action is not None:
@@ -20,8 +20,5 @@ def simulate(address, seed):
 
 
 if __name__ == "__main__":
-    simulators = [threading.Thread(target=simulate, args=(sys.argv[1], i)) for i in range(int(sys.argv[2]))]
-    for simulator in simulators:
-        simulator.start()
-    for simulator in simulators:
-        simulator.join()
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(simulate, range(int(sys.argv[2]))))

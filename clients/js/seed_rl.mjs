@@ -7,300 +7,214 @@
 // One file, for browsers and Node.js 22 or later. It follows protos/inference.proto, as version 4 has it.
 
 const PROTOCOL_VERSION = 4;
-const FIRST_BACKOFF_MS = 200;
-const LONGEST_BACKOFF_MS = 5000;
+const [FIRST_BACKOFF_MS, LONGEST_BACKOFF_MS] = [200, 5000];
 // Statuses after which connecting again unchanged is useless.
 const REFUSALS = ["INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE", "UNAUTHENTICATED"];
-
-/** Training is complete, so there are no more actions. */
-export class TrainingEnded extends Error {}
-
-/** The learner refuses this program; the message says what to change. */
-export class Refused extends Error {}
-
-// How arrays of a dtype are written and read, at an offset of a DataView: size in bytes, setter, getter.
-const DTYPES = {
-  bool: [1, "setUint8", "getUint8"],
-  int8: [1, "setInt8", "getInt8"],
-  uint8: [1, "setUint8", "getUint8"],
-  int16: [2, "setInt16", "getInt16"],
-  uint16: [2, "setUint16", "getUint16"],
-  int32: [4, "setInt32", "getInt32"],
-  uint32: [4, "setUint32", "getUint32"],
-  float32: [4, "setFloat32", "getFloat32"],
-  float64: [8, "setFloat64", "getFloat64"],
+// The wire is little-endian, as the memory is wherever there are browsers.
+const ARRAYS = {
+  bool: Uint8Array, int8: Int8Array, uint8: Uint8Array, int16: Int16Array, uint16: Uint16Array,
+  int32: Int32Array, uint32: Uint32Array, float32: Float32Array, float64: Float64Array,
 };
+
+export class TrainingEnded extends Error {}
+export class Refused extends Error {} // The message says what to change.
+export class LearnerGone extends Error {} // Or all of its tasks are taken.
 
 /** An environment of this program, attached to a learner. */
 export class Learner {
-  /**
-   * Joins the learner at a URL, ws://HOST:PORT or wss://HOST:PORT.
-   * `token` is the run's, and `WebSocket` a class to use in place of the global one.
-   */
+  #open; #patienceMs; #link = null;
+  #processId = crypto.getRandomValues(new BigUint64Array(1));
+  #welcome = { task: -1 }; #applied = 0; // Actions, since it has had this task.
+  #isPlaying = false; #reward = 0; // The last of an episode that terminated comes with the next observation.
+  #record = null; #return = 0; #agentSteps = 0; #episodes = [];
+
+  /** Joins the learner at ws://HOST:PORT or wss://HOST:PORT; `WebSocket` is used in place of the global class. */
   static async connect(url, { token = null, WebSocket = globalThis.WebSocket, patienceMs = 300_000 } = {}) {
-    const learner = new Learner(url, token, WebSocket, patienceMs);
+    const encoded = btoa(token ?? "").replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+    const protocols = token === null ? ["seed_rl"] : ["seed_rl", `token.${encoded}`];
+    const learner = new Learner();
+    [learner.#open, learner.#patienceMs] = [() => new Link(new WebSocket(url, protocols)), patienceMs];
     await learner.#join();
     return learner;
   }
 
-  #url; #protocols; #WebSocket; #patienceMs;
-  #socket = null; #inbox = []; #waiting = null; #end = null;
-  #processId = crypto.getRandomValues(new Uint8Array(8));
-  #task = -1; #spec = null; #applied = 0; #mustReset = false;
-  #state = "ended"; // Or "playing", or "terminated", whose reward comes with the next first observation.
-  #last = null; #observation = null; #reward = 0; #return = 0; #agentSteps = 0; #episodes = [];
-
-  constructor(url, token, WebSocket, patienceMs) {
-    this.#url = url;
-    this.#WebSocket = WebSocket;
-    this.#patienceMs = patienceMs;
-    const encoded = token === null ? [] : [btoa(token).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "")];
-    this.#protocols = ["seed_rl", ...encoded.map((text) => `token.${text}`)];
-  }
-
   /** Begins an episode; returns the action in response to its first observation. */
   async reset(observation) {
-    if (this.#state === "playing") {
+    const record = recordOf(this.#welcome.observation, observation, this.#reward, true, false);
+    if (this.#isPlaying) {
       // An episode that goes on is cut off: its last observation comes again, as the end, and is not reported.
-      this.#write(this.#observation, 0, false, true);
-      await this.#ask();
+      this.#record.set([0, 0, 0, 0, false, true]);
+      await this.#ask(this.#record);
       this.#return = this.#agentSteps = 0;
     }
-    const reward = this.#state === "terminated" ? this.#reward : 0;
-    this.#write(observation, reward, true, false);
-    this.#state = "playing";
-    const episodes = this.#episodes;
-    this.#episodes = [];
-    return this.#ask(episodes);
+    [this.#isPlaying, this.#reward] = [true, 0];
+    return this.#ask(record);
   }
 
   /** Hands over the results of an action; returns the next one, or null at the end of an episode. */
   async step(observation, reward, terminated, truncated) {
-    if (this.#state !== "playing") throw new Error("No episode has begun; call reset() with its first observation.");
+    if (!this.#isPlaying) throw new Error("No episode has begun; call reset() with its first observation.");
+    const record = recordOf(this.#welcome.observation, observation, reward, false, truncated);
     this.#return += reward;
     this.#agentSteps += 1;
-    if (terminated || truncated) {
-      this.#episodes = [encodeEpisode(this.#return, this.#agentSteps)];
-      this.#return = this.#agentSteps = 0;
-    }
-    if (terminated) {
-      [this.#state, this.#reward] = ["terminated", reward];
-      return null;
-    }
-    this.#write(observation, reward, false, truncated);
-    if (truncated) {
-      const episodes = this.#episodes;
-      this.#episodes = [];
-      await this.#ask(episodes);
-      this.#state = "ended";
-      return null;
-    }
-    return this.#ask();
+    if (!terminated && !truncated) return this.#ask(record);
+    this.#episodes = [encode([2, Float32Array.of(this.#return)], [3, this.#agentSteps])];
+    this.#return = this.#agentSteps = 0;
+    this.#isPlaying = false;
+    if (terminated) this.#reward = reward;
+    else await this.#ask(record);
+    return null;
   }
 
   /** Leaves the learner. */
   close() {
-    this.#socket?.close();
+    this.#link?.socket.close();
   }
 
   /** Sends the newest step, and waits for the action; sends it again to the next learner if this one is lost. */
-  async #ask(episodes = []) {
+  async #ask(record) {
+    let episodes = this.#episodes.map((episode) => [3, episode]);
+    [this.#record, this.#episodes] = [record, []];
     for (;;) {
       try {
-        this.#send(encodeStep(this.#last, episodes));
-        const found = await this.#receive();
+        const step = encode([1, Uint32Array.of(0)], [2, record], ...episodes);
+        const [answer] = decode(await this.#link.ask(encode([3, step])))(2);
         this.#applied += 1;
-        return this.#action(actionsOf(found));
+        const [bytes] = decode(answer)(2);
+        const action = [...new ARRAYS[this.#welcome.action.dtype](Uint8Array.from(bytes).buffer)];
+        return this.#welcome.action.isNumber ? action[0] : action;
       } catch (error) {
-        if (error instanceof TrainingEnded || error instanceof Refused) throw error;
+        if (!(error instanceof LearnerGone)) throw error;
         await this.#join();
-        if (this.#mustReset) this.#last.set([0, 0, 0, 0, 1, 0]); // Others have played here since: begin anew.
+        if (this.#applied === 0) record.set([0, 0, 0, 0, true, false]); // Others have played here since: begin anew.
         episodes = [];
       }
     }
   }
 
   async #join() {
-    let backoff = FIRST_BACKOFF_MS;
-    for (const begin = Date.now(); ; ) {
+    const begin = Date.now();
+    for (let backoff = FIRST_BACKOFF_MS; ; backoff = Math.min(2 * backoff, LONGEST_BACKOFF_MS)) {
       try {
-        await this.#open();
-        this.#send(encodeJoin(this.#processId, this.#task));
-        const welcome = decodeWelcome(first(decode(await this.#receive()), 1));
-        if (welcome.task !== this.#task || welcome.mustReset) this.#applied = 0;
-        this.#mustReset = this.#last !== null && this.#applied === 0;
-        [this.#task, this.#spec] = [welcome.task, welcome];
-        this.#send(encodeReady(this.#applied));
-        return;
+        this.close();
+        this.#link = this.#open();
+        await this.#link.opened;
+        const join = encode([1, PROTOCOL_VERSION], [2, this.#processId], [3, 1], [4, 1], [5, this.#welcome.task]);
+        const welcome = welcomeOf(await this.#link.ask(encode([1, join])));
+        if (welcome.task !== this.#welcome.task || welcome.mustReset) this.#applied = 0;
+        this.#welcome = welcome;
+        return this.#link.socket.send(encode([2, encode([1, Uint8Array.from(varint(this.#applied))])]));
       } catch (error) {
-        if (error instanceof TrainingEnded || error instanceof Refused) throw error;
-        if (Date.now() - begin > this.#patienceMs) throw error;
-        await new Promise((resolve) => setTimeout(resolve, backoff * (0.7 + 0.6 * Math.random())));
-        backoff = Math.min(2 * backoff, LONGEST_BACKOFF_MS);
+        if (!(error instanceof LearnerGone) || Date.now() - begin > this.#patienceMs) throw error;
       }
+      await new Promise((resolve) => setTimeout(resolve, backoff * (0.7 + 0.6 * Math.random())));
     }
-  }
-
-  #open() {
-    this.#socket?.close();
-    [this.#inbox, this.#end] = [[], null];
-    const socket = (this.#socket = new this.#WebSocket(this.#url, this.#protocols));
-    socket.binaryType = "arraybuffer";
-    let status = null;
-    socket.onmessage = ({ data }) => {
-      if (socket !== this.#socket) return;
-      if (typeof data === "string") status = JSON.parse(data);
-      else this.#inbox.push(new Uint8Array(data));
-      this.#waiting?.();
-    };
-    return new Promise((resolve, reject) => {
-      socket.onopen = () => resolve();
-      socket.onclose = () => {
-        if (socket !== this.#socket) return;
-        this.#end = endOf(status);
-        this.#waiting?.();
-        reject(this.#end);
-      };
-      socket.onerror = () => {}; // `onclose` follows.
-    });
-  }
-
-  async #receive() {
-    while (this.#inbox.length === 0) {
-      if (this.#end) throw this.#end;
-      await new Promise((resolve) => (this.#waiting = resolve));
-    }
-    return this.#inbox.shift();
-  }
-
-  #send(message) {
-    if (this.#end) throw this.#end;
-    this.#socket.send(message);
-  }
-
-  /** Writes a record: reward, done, truncated, and the arrays of the observation. */
-  #write(observation, reward, done, truncated) {
-    const leaves = this.#spec.observation;
-    const record = new Uint8Array(6 + leaves.reduce((sum, leaf) => sum + bytesOf(leaf), 0));
-    const view = new DataView(record.buffer);
-    view.setFloat32(0, reward, true);
-    [record[4], record[5]] = [done, truncated];
-    let offset = 6;
-    for (const leaf of leaves) {
-      const entry = leaf.name === "" ? observation : leaf.name.split("/").reduce((found, key) => found[key], observation);
-      const values = ArrayBuffer.isView(entry) ? entry : [entry].flat(Infinity);
-      const size = leaf.bits.length ? product(leaf.bits) : product(leaf.shape);
-      if (values.length !== size) {
-        throw new Error(`The observation ${leaf.name} has ${values.length} numbers, and the learner expects ${size}.`);
-      }
-      if (leaf.bits.length) {
-        for (let i = 0; i < size; i++) if (values[i]) record[offset + (i >> 3)] |= 128 >> (i & 7);
-      } else {
-        const [bytes, set] = DTYPES[leaf.dtype];
-        for (let i = 0; i < size; i++) view[set](offset + i * bytes, values[i], true);
-      }
-      offset += bytesOf(leaf);
-    }
-    [this.#last, this.#observation] = [record, observation];
-  }
-
-  /** A number for a single discrete action, else an array of numbers. */
-  #action(bytes) {
-    const { dtype, shape } = this.#spec.action;
-    const [size, , get] = DTYPES[dtype];
-    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    const values = Array.from({ length: product(shape) }, (_, i) => view[get](i * size, true));
-    return shape.length === 0 ? values[0] : values;
   }
 }
 
-function endOf(status) {
+/** A WebSocket, and what waits for it: its opening, or the answer to a message. */
+class Link {
+  #waiting; #error = null;
+
+  constructor(socket) {
+    let status = null;
+    this.socket = socket;
+    this.opened = this.#next();
+    socket.binaryType = "arraybuffer";
+    socket.onopen = () => this.#waiting.resolve();
+    socket.onmessage = ({ data }) => {
+      if (typeof data === "string") status = JSON.parse(data);
+      else this.#waiting.resolve(new Uint8Array(data));
+    };
+    socket.onclose = () => this.#waiting.reject((this.#error = errorOf(status)));
+    socket.onerror = () => {}; // `onclose` follows.
+  }
+
+  ask(message) {
+    if (this.#error) throw this.#error;
+    this.socket.send(message);
+    return this.#next();
+  }
+
+  #next() {
+    return new Promise((resolve, reject) => (this.#waiting = { resolve, reject }));
+  }
+}
+
+function errorOf(status) {
   if (status?.code === "OK") return new TrainingEnded("Training is complete.");
   if (REFUSALS.includes(status?.code)) return new Refused(status.message);
-  return new Error(status ? status.message : "The learner cannot be reached.");
+  return new LearnerGone(status?.message ?? "The learner cannot be reached.");
 }
 
-const product = (sizes) => sizes.reduce((total, size) => total * size, 1);
-const bytesOf = (leaf) => product(leaf.shape) * DTYPES[leaf.dtype][0];
+const bytesOf = (array) => new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
 
-// Protocol buffers: a message is a list of [field number, value], where numbers are varints and the rest bytes.
+/** Copies an observation to a step's bytes: reward, done, truncated, and the observation's arrays. */
+function recordOf(specs, observation, reward, done, truncated) {
+  const arrays = specs.map(({ name, dtype, size, isPacked }) => {
+    const entry = name === "" ? observation : name.split("/").reduce((found, key) => found[key], observation);
+    const values = ArrayBuffer.isView(entry) ? entry : [entry].flat(Infinity);
+    if (values.length !== size) throw new Error(`The observation ${name} has ${values.length} numbers, not ${size}.`);
+    if (!isPacked) return bytesOf(ARRAYS[dtype].from(values));
+    const packed = new Uint8Array(Math.ceil(size / 8));
+    values.forEach((value, i) => (packed[i >> 3] |= value ? 128 >> (i & 7) : 0));
+    return packed;
+  });
+  return joined(bytesOf(Float32Array.of(reward)), [done, truncated], ...arrays);
+}
+
+// Protocol buffers. A field is [number, value]: numbers are varints, Uint8Arrays bytes, and other arrays of fixed size.
+
+function encode(...fields) {
+  return joined(...fields.flatMap(([field, value]) => {
+    if (typeof value === "number") return [varint(8 * field), varint(value)];
+    if (value instanceof Uint8Array) return [varint(8 * field + 2), varint(value.length), value];
+    return [varint(8 * field + (value.BYTES_PER_ELEMENT === 8 ? 1 : 5)), bytesOf(value)];
+  }));
+}
 
 function varint(value) {
-  const bytes = [];
-  let rest = BigInt.asUintN(64, BigInt(value));
-  do {
-    bytes.push(Number(rest & 127n) | (rest > 127n ? 128 : 0));
-    rest >>= 7n;
-  } while (rest);
-  return bytes;
+  const rest = BigInt.asUintN(64, BigInt(value));
+  return rest < 128n ? [Number(rest)] : [Number(rest & 127n) | 128, ...varint(rest >> 7n)];
 }
 
-const joined = (parts) => Uint8Array.from(parts.flatMap((part) => [...part]));
-const number = (field, value) => [...varint(field << 3), ...varint(value)];
-const bytes = (field, value) => joined([varint((field << 3) | 2), varint(value.length), value]);
-
-const encodeJoin = (processId, task) =>
-  bytes(1, joined([number(1, PROTOCOL_VERSION), [(2 << 3) | 1], processId, number(3, 1), number(4, 1), number(5, task)]));
-const encodeReady = (applied) => bytes(2, bytes(1, varint(applied)));
-const encodeStep = (record, episodes) =>
-  bytes(3, joined([[(1 << 3) | 5, 0, 0, 0, 0], bytes(2, record), ...episodes.map((episode) => bytes(3, episode))]));
-
-function encodeEpisode(episodeReturn, agentSteps) {
-  const float = new Uint8Array(Float32Array.of(episodeReturn).buffer);
-  return joined([[(2 << 3) | 5], float, number(3, agentSteps)]);
+function joined(...parts) {
+  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  parts.reduce((offset, part) => {
+    whole.set(part, offset);
+    return offset + part.length;
+  }, 0);
+  return whole;
 }
 
+/** Takes a varint from the front of an array. */
+function taken(bytes) {
+  const byte = bytes.shift();
+  return byte < 128 ? byte : byte - 128 + 128 * taken(bytes);
+}
+
+/** Gives a function from a field's number to its values, which are arrays of bytes where they are no varints. */
 function decode(message) {
-  const fields = [];
-  let offset = 0;
-  const next = () => {
-    let [value, shift] = [0n, 0n];
-    for (;;) {
-      const byte = message[offset++];
-      value |= BigInt(byte & 127) << shift;
-      if (byte < 128) return Number(BigInt.asIntN(64, value));
-      shift += 7n;
-    }
-  };
-  const take = (size) => message.subarray(offset, (offset += size));
-  while (offset < message.length) {
-    const key = next();
-    const value = [next, () => take(8), () => take(next()), null, null, () => take(4)][key & 7]();
-    fields.push([key >> 3, value]);
+  const [rest, fields] = [[...message], {}];
+  while (rest.length) {
+    const key = taken(rest);
+    const value = key & 7 ? rest.splice(0, { 1: 8, 5: 4 }[key & 7] ?? taken(rest)) : taken(rest);
+    (fields[key >> 3] ??= []).push(value);
   }
-  return fields;
+  return (field) => fields[field] ?? [];
 }
 
-const all = (fields, wanted) => fields.filter(([field]) => field === wanted).map(([, value]) => value);
-const first = (fields, wanted, otherwise = new Uint8Array()) => all(fields, wanted)[0] ?? otherwise;
-const text = (value) => new TextDecoder().decode(value);
-const actionsOf = (message) => first(decode(first(decode(message), 2)), 2);
-
-function integers(fields, wanted) {
-  // Packed, as proto3 does.
-  return all(fields, wanted).flatMap((value) => {
-    if (typeof value === "number") return [value];
-    const found = [];
-    for (let i = 0; i < value.length; ) {
-      const begin = i;
-      while (value[i++] & 128);
-      found.push(decode(Uint8Array.from([8, ...value.subarray(begin, i)]))[0][1]);
-    }
-    return found;
-  });
+function welcomeOf(message) {
+  const welcome = decode(decode(message)(1)[0]);
+  const [[task = 0], [mustReset = 0], observation, [action]] = [2, 3, 7, 8].map(welcome);
+  return { task, mustReset, observation: observation.map(specOf), action: specOf(action) };
 }
 
-function decodeSpec(message) {
-  const fields = decode(message);
-  return { name: text(first(fields, 1)), dtype: text(first(fields, 2)), shape: integers(fields, 3), bits: integers(fields, 6) };
-}
-
-function decodeWelcome(message) {
-  const fields = decode(message);
-  return {
-    task: first(fields, 2, 0),
-    mustReset: Boolean(first(fields, 3, 0)),
-    observation: all(fields, 7).map(decodeSpec),
-    action: decodeSpec(first(fields, 8)),
-  };
+function specOf(message) {
+  const [[name = []], [dtype], [shape = []], [bits = []]] = [1, 2, 3, 6].map(decode(message));
+  const text = (bytes) => new TextDecoder().decode(Uint8Array.from(bytes));
+  const [isPacked, isNumber] = [bits.length > 0, shape.length === 0];
+  let size = 1;
+  for (const packed = isPacked ? bits : shape; packed.length; ) size *= taken(packed);
+  return { name: text(name), dtype: text(dtype), size, isPacked, isNumber };
 }

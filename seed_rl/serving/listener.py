@@ -297,7 +297,7 @@ class Listener:
         async def answer(service: str, context: Any) -> None:
             await self._answer(service, None, context)
 
-        rules = self._security, self._limits, self._max_message_bytes, origins, page
+        rules = self._security, self._limits, self._max_message_bytes, origins, page, most_connections()
         self._door = Door(address, answer, *rules)
         try:
             self.run(self._door.open())

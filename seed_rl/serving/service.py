@@ -54,7 +54,7 @@ class InferenceService(abc.ABC):
             with contextlib.suppress(RuntimeError):  # The loop has been closed.
                 loop.call_soon_threadsafe(_set, ended, refusal)
 
-        stream = MessageCarrier(context)
+        stream = MessageCarrier(context, end)
         reading = asyncio.ensure_future(self._read(stream, end))
         try:
             await asyncio.wait((reading, ended), return_when=asyncio.FIRST_COMPLETED)
@@ -126,8 +126,8 @@ class MessageCarrier:
 
     is_direct = False
 
-    def __init__(self, context: Any):
-        self.context = context
+    def __init__(self, context: Any, end: OnEnd):
+        self.context, self._end = context, end
         self.connection: Any = None
         self.frames: Frames | None = None
         self._outgoing = Outgoing(self._write)
@@ -136,9 +136,15 @@ class MessageCarrier:
         """Nothing to do: the stream is read anyway."""
 
     def send(self, answers: Sequence[tuple[int, bytes]]) -> None:
-        """Sends the actions soon; those that come while others are being sent become one message."""
+        """Sends the actions soon; those that come while others are being sent become one message.
+
+        An actor that sends steps without reading the actions would have more of them wait than it has groups.
+        """
         assert self.frames is not None
         self._outgoing.extend(self.frames.message(number, actions) for number, actions in answers)
+        if len(self._outgoing) > len(self.frames.prefixes):
+            sentence = "A step came before the actions for the last one were read; read the actions first."
+            self._end(Refusal(grpc.StatusCode.INVALID_ARGUMENT, sentence))
 
     async def _write(self, message: bytes) -> None:
         # If the stream has ended, its reader finds that out.

@@ -7,6 +7,7 @@ import asyncio
 import base64
 import binascii
 import contextlib
+import functools
 import http
 import json
 import logging
@@ -34,9 +35,10 @@ _TOKEN = "token."
 FIRST_CODE = 4000
 
 _PING_SECS, _PONG_SECS = 20.0, 10.0  # As for gRPC.
-_END_SECS = 1.0  # For a peer to read the status of its end.
+_END_SECS = 3.0  # For a peer to read the status of its end.
 _MOST_REASON_BYTES = 120
 _MOST_BYTES = 64 << 20
+_MOST_UNREAD_BYTES = 1 << 20  # Of a peer that does not read; it is not read from either.
 
 # The live page's own WebSocket.
 LIVE_PATH = "/live"
@@ -75,6 +77,7 @@ class Door:
         max_message_bytes: int,
         origins: tuple[str, ...] = (),
         page: bytes | None = None,
+        most_connections: int = 1 << 31,
     ):
         """Prepares; `open` starts it.
 
@@ -86,6 +89,7 @@ class Door:
           max_message_bytes: a larger message ends its connection; -1: one of more than 64 MiB.
           origins: of pages elsewhere that may connect; a page from this address always may.
           page: the live page; None: there is none.
+          most_connections: the largest number; others are closed at once.
         """
         self._host, _, port = address.rpartition(":")
         self.port, self._answer = int(port), answer
@@ -100,6 +104,8 @@ class Door:
         self._options: dict[str, Any] = {
             "max_size": _MOST_BYTES if max_message_bytes < 0 else max_message_bytes,
             "open_timeout": limits.handshake_secs,
+            "close_timeout": limits.handshake_secs,
+            "create_connection": functools.partial(_WebSocket, most_connections),
             "ssl": self._context,
         }
         self._server: Server | None = None
@@ -123,7 +129,7 @@ class Door:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """Ends all connections, and stops listening."""
+        """Ends all connections, and stops listening; does not wait long for peers that do not answer."""
         if self._server is not None:
             connections = list(self._server.connections)
             self._server.close()
@@ -165,6 +171,39 @@ class Door:
                 await connection.send(json.dumps({"code": code.name, "message": sentence}))
                 await connection.close(FIRST_CODE + code.value[0], reason)
         connection.transport.abort()  # If its peer does not read.
+
+
+class _WebSocket(ServerConnection):
+    """A WebSocket whose peer has to read, or it is taken for gone.
+
+    Answers to its pings would pile up here, and what finds out whether it is there would wait behind them.
+    """
+
+    _end: asyncio.TimerHandle
+
+    def __init__(self, most_connections: int, *arguments: Any, **options: Any):
+        super().__init__(*arguments, **options)
+        self._most_connections = most_connections
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if len(self.server.handler_tasks) > self._most_connections:
+            self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.transport.get_write_buffer_size() > _MOST_UNREAD_BYTES:
+            self.transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._end = self.loop.call_later(_PING_SECS + _PONG_SECS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._end.cancel()
+        if not self.recv_messages.paused:
+            self.transport.resume_reading()
 
 
 class _Context:

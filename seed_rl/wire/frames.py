@@ -104,6 +104,9 @@ class Outgoing:
         self._waiting: list[bytes] = []
         self._writing: asyncio.Task[None] | None = None
 
+    def __len__(self) -> int:
+        return len(self._waiting)
+
     def extend(self, messages: Iterable[bytes]) -> None:
         """Sends messages soon."""
         self._waiting.extend(messages)

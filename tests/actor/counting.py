@@ -66,15 +66,19 @@ class Learner:
       episodes: (environment, return) in order.
       tasks: the tasks of actors that were ready, in order.
       records: (environment, step, reward, done, truncated) in order.
+      answered: the number of requests with an answer.
     """
 
     def __init__(self, address, num_envs=4, shares_memory=True, description=DESCRIPTION, **options):
         self.seen, self.episodes, self.tasks = collections.defaultdict(list), [], []
-        self.records = []
+        self.records, self.answered = [], 0
         self.memory = None  # Of the last request.
         self._batcher = Batcher(num_envs, 0.01, make_wake_up_set() if shares_memory else None)
-        of_server = {name: options.pop(name) for name in ("security", "web", "live") if name in options}
-        connections = Connections(
+        of_server = {
+            name: options.pop(name) for name in ("security", "web", "limits", "live") if name in options
+        }
+        self._action_size = description.spec.action.size
+        self.connections = Connections(
             description,
             num_envs,
             [self._batcher],
@@ -83,7 +87,7 @@ class Learner:
             lambda episodes: self.episodes.extend((e.env, e.episode_return) for e in episodes),
             **options,
         )
-        self.server = InferenceServer(address, connections, **of_server)
+        self.server = InferenceServer(address, self.connections, **of_server)
         self._thread = threading.Thread(target=self._answer, daemon=True)
         self._thread.start()
 
@@ -109,9 +113,11 @@ class Learner:
                 flags = (found.reward.tolist(), found.done.tolist(), found.truncated.tolist())
                 self.records += zip(ids, steps.tolist(), *flags, strict=True)
                 self.memory = getattr(request.records, "obj", None)
-                answers.append((request, (steps + 1).astype("<i4").tobytes()))
+                actions = np.repeat(steps + 1, self._action_size).astype("<i4")
+                answers.append((request, actions.tobytes()))
             self._batcher.finish([client for client, _ in batch])
             self.server.deliver(answers)
+            self.answered += len(answers)
 
 
 class Player(Thread):

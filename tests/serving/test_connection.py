@@ -1,5 +1,6 @@
 """The rules of the conversation: what is refused, and, in any order of what may happen, who gets what."""
 
+import asyncio
 import os
 import queue
 import resource
@@ -13,6 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from seed_rl.serving.connection import Refusal
 from seed_rl.serving.request import BadStep
+from seed_rl.serving.service import MessageCarrier
+from seed_rl.wire.frames import actions_frames
 from seed_rl.wire.generated import inference_pb2 as pb
 from tests.serving.conftest import WAYS
 from tests.serving.conversation import Batcher, Carrier, Process, deliver, make_connections, numbers_of
@@ -127,6 +130,29 @@ def test_memory_goes_with_its_connection():
     process.connection.end()
     process.connection.share(late)
     assert (kept.closed, late.closed) == (1, 1)
+
+
+class Unread:
+    """A stream whose other end does not read."""
+
+    async def write(self, message):
+        await asyncio.Event().wait()
+
+
+def test_a_stream_ends_before_actions_that_are_not_read_pile_up():
+    ends, answers = [], [(0, b"1234"), (1, b"1234")]
+
+    async def send():
+        carrier = MessageCarrier(Unread(), ends.append)
+        carrier.frames = actions_frames(2, 4)
+        for _ in range(2):
+            carrier.send(answers)
+            await asyncio.sleep(0)  # The first are being sent.
+        assert ends == []
+        carrier.send(answers[:1])
+
+    asyncio.run(send())
+    assert [(end.code.name, "read the actions" in str(end)) for end in ends] == [("INVALID_ARGUMENT", True)]
 
 
 @pytest.mark.parametrize("is_direct", [True, False])
