@@ -49,13 +49,13 @@ def installs(calls):
 def test_the_first_run_installs_and_the_next_one_nothing_until_pyproject_toml_changes(clone):
     code, _, calls = run(clone, "run_local.sh", "catch", "vtrace", "--logdir=a b")
     assert code == 0
-    assert len(installs(calls)) == 1 and installs(calls)[0].endswith(f"-e {clone}[learner,atari,plot]")
+    assert len(installs(calls)) == 1 and installs(calls)[0].endswith(f"-e {clone}[learner,atari,plot,web]")
     assert calls[-1] == "-m seed_rl train catch vtrace --logdir=a b"
     assert installs(run(clone, "run_local.sh")[2]) == []
     with open(clone / "pyproject.toml", "a") as file:
         file.write("# changed\n")
     calls = run(clone, "run_local.sh", "minatar", "rainbow")[2]
-    assert len(installs(calls)) == 1 and installs(calls)[0].endswith("[learner,atari,plot,minatar]")
+    assert len(installs(calls)) == 1 and installs(calls)[0].endswith("[learner,atari,plot,web,minatar]")
 
 
 def test_a_failed_installation_is_said_and_tried_again(clone):

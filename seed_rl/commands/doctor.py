@@ -2,6 +2,7 @@
 
 Examples:
   seed_rl doctor runs/atari_vtrace_Pong
+  seed_rl doctor --logdir=/shared/runs/football
 
 It reads the metrics of the run's last periods, also while it trains. The live page shows the same all the
 time: seed_rl watch, or seed_rl train with --web_address.

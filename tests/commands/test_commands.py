@@ -64,7 +64,7 @@ def test_help_with_examples_is_printed_whatever_the_terminal_and_the_interpreter
         ("report", ["format", "label"]),
         ("sweep", ["space", "trials", "seeds", "parallel"]),
         ("export", ["logdir", "checkpoint", "format", "output"]),
-        ("doctor", ["logdir", "live"]),
+        ("doctor", ["logdir"]),
     ],
 )
 def test_help_has_the_most_useful_flags_first_in_groups_whose_texts_are_whole(name, first):
