@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from seed_rl.evaluation.load import Subject
+from seed_rl.serving.connection import refuse
 from seed_rl.serving.live import Live, unpacked
 from seed_rl.types import ACTION_MASK, AgentOutput
 
@@ -47,7 +48,8 @@ class Played(Live):
         self.hello["plays"] = self._num_actions is not None
         self._waits = not keys
         self._next = 0.0
-        self._plays = self._is_due = self._is_over = False
+        self._player: Any = None  # The page of the person who plays.
+        self._is_due = self._is_over = False
         self._held: int | None = None  # The action of the key that is held down.
         self._pressed: int | None = None  # The action of the last key since the last step.
         self._changed = threading.Condition()
@@ -57,7 +59,7 @@ class Played(Live):
         output = super().see(env_ids, records, output)
         place = int(np.argmax(env_ids == _ENV))
         with self._changed:
-            if self._plays and env_ids[place] == _ENV and not records[place]["truncated"]:
+            if self._player and env_ids[place] == _ENV and not records[place]["truncated"]:
                 action = self._action(records[place])
                 if action is not None:
                     actions = output.action.copy()
@@ -80,13 +82,13 @@ class Played(Live):
         def may_go_on() -> bool:
             if self._pressed is not None and allowed is not None and not allowed[self._pressed]:
                 self._pressed = None
-            return not self._waits or self._pressed is not None or not self._plays or self._is_over
+            return not self._waits or self._pressed is not None or not self._player or self._is_over
 
         self._is_due = self._waits
         self._changed.wait_for(may_go_on)
         self._is_due = False
         pressed, self._pressed = self._pressed, None
-        if not self._plays:
+        if not self._player:
             return None
         held = self._held if self._held is not None else _NO_KEY
         return pressed if pressed is not None else held
@@ -97,32 +99,35 @@ class Played(Live):
             self._is_over = True
             self._changed.notify_all()
 
-    def _obey(self, order: dict[str, Any]) -> None:
+    def _obey(self, order: dict[str, Any], page: Any) -> None:
         """Lets the person play, stop, press or release a key: {"plays": BOOL} or {"action": NUMBER or null}.
 
+        With several pages, the last one that began to play does.
+
         Raises:
-          ValueError: it is something else.
+          Refusal: it is something else.
         """
         action, plays = order.get("action"), order.get("plays")
         is_action = "action" in order and (action is None or type(action) is int)
         if len(order) != 1 or not (type(plays) is bool or is_action) or not self.hello["plays"]:
-            raise ValueError('A page sends {"plays": true or false}, or {"action": number or null}.')
+            refuse('A page sends {"plays": true or false}, or {"action": number or null}.')
         if action is not None and not 0 <= action < (self._num_actions or 0):
-            raise ValueError(f"Actions are 0 to {(self._num_actions or 0) - 1}, not {action}.")
+            refuse(f"Actions are 0 to {(self._num_actions or 0) - 1}, not {action}.")
         with self._changed:
-            if plays is not None:
-                self._plays, self._held, self._pressed = plays, None, None
-            else:
+            if plays:
+                self._player, self._held, self._pressed = page, None, None
+            elif page is self._player:
+                self._player = None if plays is False else page
                 self._held = action
                 self._pressed = action if action is not None else self._pressed
             self._changed.notify_all()
 
-    def _left(self) -> None:
-        super()._left()
+    def _left(self, page: Any) -> None:
+        super()._left(page)
         with self._changed:
-            self._plays = False
+            self._player = None if page is self._player else self._player
             self._changed.notify_all()
 
     def _described(self, env_id: int, cell: Any) -> dict[str, Any]:
-        is_persons = self._plays and env_id == _ENV
+        is_persons = bool(self._player) and env_id == _ENV
         return super()._described(env_id, cell) | {"yours": is_persons, "due": is_persons and self._is_due}

@@ -18,6 +18,7 @@ import numpy as np
 
 from seed_rl.metrics.bottlenecks import findings, medians, stages
 from seed_rl.metrics.curves import periods_so_far
+from seed_rl.serving.connection import Refusal, failure, refuse
 from seed_rl.types import ACTION_MASK, AgentOutput, ArraySpec, EnvironmentSpec, flatten_spec
 from seed_rl.wire.codec import StepCodec
 
@@ -34,6 +35,7 @@ _MOST_POINTS = 300
 _MOST_BARS = 32
 _MOST_PIXELS = 160  # In a row or column of a picture.
 _LEAST_PIXELS = 3
+_MOST_PLANES = 4  # That may come first.
 _CURVES = ("mean_return", "mean_evaluation_return", "frames_per_second", "loss", "entropy")
 # Of planes of an observation that are not red, green and blue.
 _COLOURS = np.array([0xE69F00, 0x56B4E9, 0x009E73, 0xF0E442, 0x0072B2, 0xD55E00, 0xCC79A7], ">u4")
@@ -142,13 +144,14 @@ class Live:
             await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._pages.discard(jobs[0])
-            if not self._pages:
-                self._left()
+            self._left(context)
             for job in jobs:
                 job.cancel()
             ended = await asyncio.gather(*jobs, return_exceptions=True)
-        if problems := [str(error) for error in ended if isinstance(error, ValueError)]:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problems[0])
+        for error in ended:
+            if isinstance(error, Exception):
+                refusal = error if isinstance(error, Refusal) else failure(error)
+                await context.abort(refusal.code, str(refusal))
         if self._end and self._end[0]:
             await context.abort(grpc.StatusCode.UNAVAILABLE, self._end[0])
 
@@ -183,16 +186,17 @@ class Live:
             except ValueError:
                 order = None
             if not isinstance(order, dict):
-                raise ValueError("A page sends JSON objects, as text.")
-            self._obey(order)
+                refuse("A page sends JSON objects, as text.")
+            self._obey(order, context)
 
-    def _obey(self, order: dict[str, Any]) -> None:
-        """Does what a page asks for; raises ValueError."""
-        raise ValueError("Nobody can play here; open the page of a trained policy: seed_rl watch RUN.")
+    def _obey(self, order: dict[str, Any], page: Any) -> None:
+        """Does what a page asks for, or raises Refusal."""
+        refuse("Nobody can play here; open the page of a trained policy: seed_rl watch RUN.")
 
-    def _left(self) -> None:
-        """Shows nothing any more, as the last page has closed."""
-        self._is_shown, self._cells = np.zeros(0, bool), {}
+    def _left(self, page: Any) -> None:
+        """Notes that a page has closed."""
+        if not self._pages:
+            self._is_shown, self._cells = np.zeros(0, bool), {}
 
     def _frame(self, kind: str, seconds: float, describe: Callable[[], dict[str, Any]]) -> str:
         """A frame of one kind, which all pages share for a while."""
@@ -244,14 +248,14 @@ class Live:
                 mask = values.astype(bool).tolist()
             else:
                 leaves.append(values)
-        pictures = [leaf for leaf in leaves if leaf.ndim in (2, 3) and min(leaf.shape[:2]) >= _LEAST_PIXELS]
+        pictures = [found for leaf in leaves if (found := _picture(leaf)) is not None]
         bars = [float(x) for leaf in leaves for x in leaf.ravel()[:_MOST_BARS]][:_MOST_BARS]
         players = self._spec.num_players
         return {
             "env": env_id,
             "player": env_id % players if players > 1 else None,
             "evaluates": env_id >= self._num_training_envs,
-            "image": _picture(pictures[0]) if pictures else None,
+            "image": pictures[0] if pictures else None,
             "bars": None if pictures else bars,
             "mask": mask,
             "action": cell.action.tolist(),
@@ -284,8 +288,15 @@ def unpacked(spec: ArraySpec, values: np.ndarray) -> np.ndarray:
     return np.unpackbits(values, count=math.prod(spec.bits)).reshape(spec.bits)
 
 
-def _picture(values: np.ndarray) -> dict[str, Any]:
-    """A picture of an observation `[height, width]` or `[height, width, planes]`, in gray or colours."""
+def _picture(values: np.ndarray) -> dict[str, Any] | None:
+    """A picture, gray or in colours, of an observation; None if it is none.
+
+    Its shape is `[height, width]`, `[height, width, planes]` or `[planes, height, width]`.
+    """
+    if values.ndim == 3 and values.shape[0] <= _MOST_PLANES < values.shape[2]:
+        values = np.moveaxis(values, 0, 2)
+    if values.ndim not in (2, 3) or min(values.shape[:2]) < _LEAST_PIXELS:
+        return None
     step = -(-max(values.shape[:2]) // _MOST_PIXELS)
     values = values[::step, ::step].reshape(*values[::step, ::step].shape[:2], -1)
     if values.dtype != np.uint8 or values.max() <= 1:

@@ -147,6 +147,12 @@ KINDS = {
         {"q_values": [[1.0, 3.0, 2.0]]},
         {"scores": [1.0, 3.0, 2.0], "kind": "Q-values", "value": 3.0, "bars": None},
     ),
+    "planes that come first": (
+        EnvironmentSpec(ArraySpec((2, 5, 6), "float32"), ACTION),
+        {"": np.arange(60).reshape(2, 5, 6)},
+        {},
+        {"scores": None, "kind": None, "value": None, "bars": None},
+    ),
     "numbers": (
         EnvironmentSpec(MASKED, ACTION),
         {ACTION_MASK: [True, False, True], "vector": [0.5, -2.0]},
@@ -179,6 +185,8 @@ def test_a_page_shows_environments_as_inference_sees_them(serve, play, kind):
             data = base64.b64decode(cell["image"]["data"])
             assert (cell["image"]["height"], cell["image"]["width"], cell["image"]["channels"]) == (4, 6, 1)
             assert list(data) == list(range(24))
+        if kind == "planes that come first":
+            assert (cell["image"]["height"], cell["image"]["width"], cell["image"]["channels"]) == (5, 6, 3)
         if kind == "planes of bools":
             colours = np.frombuffer(base64.b64decode(cell["image"]["data"]), np.uint8).reshape(3, 4, 3)
             np.testing.assert_array_equal(colours.any(-1), np.eye(3, 4))
@@ -235,6 +243,19 @@ def test_a_page_needs_the_token(serve):
     encoded = base64.urlsafe_b64encode(TOKEN.encode()).decode().rstrip("=")
     with opened(learner, f"token.{encoded}") as page:
         heard(page, "hello")
+
+
+def test_a_fault_in_what_is_shown_ends_pages_and_nothing_else(serve, play):
+    live = make_live(EnvironmentSpec(IMAGE, ACTION))
+    learner = serve(live)
+    player = play()
+    with opened(learner) as page:
+        heard(page, "actors", bool)
+        wrong = AgentOutput(np.zeros(1, np.int64), {"policy_parameters": np.array([["wrong"]])})
+        live.see(np.array([2]), records(EnvironmentSpec(IMAGE, ACTION), [0.0]), wrong)
+        code, sentence = end_of(page)
+        assert code == "INTERNAL" and "log" in sentence
+    assert player.is_alive()
 
 
 def test_there_is_a_limit_on_pages(serve):
