@@ -183,8 +183,9 @@ def statuses_of_many(url, count, *said):
     async def status():
         options = {"subprotocols": ["seed_rl"], "proxy": None, "open_timeout": None, "ping_interval": None}
         async with asyncio.timeout(DEADLINE_SECS), connect_soon(url, **options) as tab:
-            for part in said:
-                await tab.send(part)
+            with contextlib.suppress(ConnectionClosed):  # It may be told why before it has sent anything.
+                for part in said:
+                    await tab.send(part)
             return json.loads(await tab.recv())
 
     async def all_of_them():
