@@ -32,7 +32,7 @@ from seed_rl.messages import complain, say
 from seed_rl.options import option
 from seed_rl.seeds import LARGEST_SEED
 from seed_rl.serving.listener import NotServingError
-from seed_rl.wire.security import SecurityConfig, WebConfig, check_listening, is_local, load_security
+from seed_rl.wire.security import Security, SecurityConfig, WebConfig, check_listening, is_local
 
 if TYPE_CHECKING:
     from seed_rl.evaluation.served import PolicyServer
@@ -69,13 +69,16 @@ def main(argv: list[str]) -> int:
                 f"--web_address={config.web_address} can be reached from other machines; use localhost and "
                 "forward the port, or seed_rl serve with TLS and a token."
             )
-        security = load_security(SecurityConfig(), os.environ)
+        check_listening(config.web_address, SecurityConfig(), Security(), web)
     with contextlib.ExitStack() as stack:
         address = stack.enter_context(private_server_address())
-        with usage_errors():
-            check_listening(address, SecurityConfig(), security, web)
         with quiet_start(), usage_errors():
             subject = load_subject(config.logdir, config.checkpoint, PlayConfig(trust_code=config.trust_code))
+            if subject.environment_config.attaches:
+                raise UsageError(
+                    f"{config.logdir} is of an environment that runs in a program of its own; seed_rl serve "
+                    "--web_address has a page, too, when that program attaches."
+                )
             from seed_rl.evaluation.played import Played, page_of
             from seed_rl.evaluation.served import PolicyServer
 
@@ -83,12 +86,11 @@ def main(argv: list[str]) -> int:
             page = Played(
                 config.agent_steps_per_second, dict(subject.probed.keys), **page_of(subject, num_envs)
             )
-            stack.callback(page.stop)
             sizes: dict[str, Any] = {"num_envs": num_envs, "inference_batch_size": num_envs}
             settings = ServeConfig(address, greedy=config.greedy, seed=config.seed, web=web, **sizes)
-            server = PolicyServer([subject], [1.0], settings, security, page)
+            server = PolicyServer([subject], [1.0], settings, Security(), page)
         stack.callback(server.stop)
-        stack.callback(page.stop)
+        stack.callback(page.stop)  # First: inference may be waiting for a person.
         command = [sys.executable, "-m", "seed_rl", "actor", f"--server_address={address}"]
         log = Path(address.removeprefix("unix:")).with_name("actor.log")
         actor = Child("the actor", [*command, f"--env_batch_size={num_envs}"], log, ACTOR_ENV, plays=True)
