@@ -134,11 +134,11 @@ def copy_weights_when_due(
 def observe_in_all(networks: Sequence[Any], env: EnvOutput) -> None:
     """Updates the running statistics of observations `[S, B, ...]`, and keeps them the same in all networks.
 
-    These are Keras layers with a `trunk`, and the same variables that are not trained.
+    These are Keras layers with a `trunk`, which all have the same variables that are not trained.
     """
     first, *others = networks
     first.trunk.observe(env)
     for network in others:
-        pairs = zip(first.non_trainable_variables, network.non_trainable_variables, strict=True)
+        pairs = zip(first.trunk.non_trainable_variables, network.trunk.non_trainable_variables, strict=True)
         for variable, follower in pairs:
             follower.assign(variable)

@@ -1,5 +1,10 @@
-"""Soft actor-critic with twin critics and a learned temperature (Haarnoja et al., 2018, arXiv:1812.05905)."""
+"""Soft actor-critic with twin critics and a learned temperature (Haarnoja et al., 2018, arXiv:1812.05905).
 
+With `critic_batch_norm` it is CrossQ (Bhatt et al., ICLR 2024, arXiv:1902.05605), whose critics have batch
+normalization and no targets.
+"""
+
+import dataclasses
 import functools
 import math
 import types
@@ -26,6 +31,9 @@ from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Ne
 
 # The names of the objectives.
 ACTOR, CRITIC, TEMPERATURE = "actor", "critic", "temperature"
+
+# Adam's, of SAC and of CrossQ (Bhatt et al., 2024, table 1).
+_BETA_1, _CROSSQ_BETA_1 = 0.9, 0.5
 
 # From actions `[T, B, ...]` to their `TwinCritics.values`.
 Values = Callable[[tf.Tensor], tf.Tensor]
@@ -183,7 +191,8 @@ class Temperature(keras.layers.Layer):
 class SAC(Algorithm):
     """Learns from single transitions in replay: an actor, two critics and their targets, and a temperature.
 
-    The actor acts. The target critics follow the critics slowly (`target_update_rate`).
+    The actor acts. The target critics follow the critics slowly (`target_update_rate`). CrossQ has none; its
+    actor has no batch normalization here, and is updated as often as the critics, not every third time.
     """
 
     def __init__(self, config: SACConfig, env_spec: EnvironmentSpec, num_envs: int):
@@ -202,7 +211,10 @@ class SAC(Algorithm):
         self._num_training_envs = num_training_envs(num_envs, config.num_eval_envs)
         self._config = config
         self._actor = PolicyNetwork(config.net, env_spec, self._actions.distribution.num_parameters)
-        self._critics, self._targets = (TwinCritics(config.net, env_spec) for _ in range(2))
+        sizes = config.net.mlp_sizes if config.critic_sizes is None else config.critic_sizes
+        critic = dataclasses.replace(config.net, mlp_sizes=sizes)
+        self._critics = TwinCritics(critic, env_spec, config.critic_batch_norm)
+        self._targets = None if config.critic_batch_norm else TwinCritics(critic, env_spec)
         self._temperature = Temperature(config.initial_temperature)
         rates = {
             ACTOR: config.actor_learning_rate,
@@ -212,14 +224,20 @@ class SAC(Algorithm):
         # Not among the algorithm's own variables: the trainer saves them under names of their own. 1e-8 is
         # what the paper's code takes from TensorFlow.
         self._optimizers = types.SimpleNamespace(
-            by_objective={name: keras.optimizers.Adam(rate, epsilon=1e-8) for name, rate in rates.items()}
+            by_objective={
+                name: keras.optimizers.Adam(
+                    rate, beta_1=_BETA_1 if self._targets else _CROSSQ_BETA_1, epsilon=1e-8
+                )
+                for name, rate in rates.items()
+            }
         )
         self._is_random = tf.Variable(float(config.random_start), trainable=False, name="is_random")
         # The seed of the next update's random numbers.
         self._seed = tf.Variable(
             tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int64), trainable=False, name="seed"
         )
-        copy_weights(self._critics, self._targets)
+        if self._targets:
+            copy_weights(self._critics, self._targets)
 
     @property
     def policy(self) -> SACPolicy:
@@ -239,7 +257,8 @@ class SAC(Algorithm):
 
     def observe(self, sample: Sample) -> None:
         """Updates the running statistics of observations, and keeps them the same in all networks."""
-        observe_in_all((self._actor, self._critics, self._targets), sample.env)
+        networks = (self._actor, self._critics, self._targets)
+        observe_in_all([network for network in networks if network], sample.env)
 
     def losses(self, sample: Sample) -> Losses:
         """The losses of transitions `[frame_stack + 1, B, ...]`, from the step before the last to the last.
@@ -252,10 +271,11 @@ class SAC(Algorithm):
         valid = tf.logical_not(now.env.truncated[0])
         temperature = self._temperature.value()
 
-        target = self._target(later, parameters[1:], noise[1:], temperature)
         features = self._critics.features(*now)
         action = sample.agent.action[self._first : self._first + 1]
-        taken = self._actions.of_action(self._critics.values(features, action), action)[:, 0]
+        values, later_values = self._values(features, action, later)
+        target = self._target(later, parameters[1:], noise[1:], temperature, later_values)
+        taken = self._actions.of_action(values(), action)[:, 0]
         errors = tf.where(valid, tf.stop_gradient(target) - taken, 0.0)  # [2, B]
 
         value, entropy = self._actions.expected(
@@ -278,7 +298,8 @@ class SAC(Algorithm):
     def after_update(self, iteration: tf.Tensor, progress: tf.Tensor) -> None:
         """Moves the target critics, ends the time of random actions, and changes the seed."""
         del iteration, progress
-        copy_weights(self._critics, self._targets, self._config.target_update_rate)
+        if self._targets:
+            copy_weights(self._critics, self._targets, self._config.target_update_rate)
         self._is_random.assign(0.0)
         self._seed.assign_add([0, 1])
 
@@ -295,14 +316,38 @@ class SAC(Algorithm):
         parameters, _ = self._actor.unroll(*steps(first, first + 2))
         return steps(first, first + 1), steps(first + 1, first + 2), parameters
 
+    def _values(
+        self, features: tf.Tensor, action: tf.Tensor, later: Step
+    ) -> tuple[Callable[[], tf.Tensor], Values]:
+        """Functions that give the values `[2, 1, B, ...]` of the actions taken, and those of next actions.
+
+        CrossQ evaluates all in one batch, which is normalized by its statistics (Bhatt et al., 2024, section
+        4.2), so the second function is to be called first.
+        """
+        if self._targets:
+            targets = functools.partial(self._targets.values, self._targets.features(*later))
+            return functools.partial(self._critics.values, features, action), targets
+        both, found = tf.concat([features, self._critics.features(*later)], 0), list[tf.Tensor]()
+
+        def later_values(next_action: tf.Tensor) -> tf.Tensor:
+            actions = action if action.dtype.is_integer else tf.concat([action, next_action], 0)
+            found[:] = tf.split(self._critics.values(both, actions, training=True), 2, axis=1)
+            return found[1]
+
+        return lambda: found[0], later_values
+
     def _target(
-        self, later: Step, parameters: tf.Tensor, noise: tf.Tensor, temperature: tf.Tensor
+        self,
+        later: Step,
+        parameters: tf.Tensor,
+        noise: tf.Tensor,
+        temperature: tf.Tensor,
+        values: Values,
     ) -> tf.Tensor:
         """`r + gamma (min over both targets of Q(s', a') - alpha log pi(a' | s'))`: `[B]`, equations 3 and 5.
 
         Nothing is bootstrapped where the episode terminates; where it is truncated, s' is its last state.
         """
-        values = functools.partial(self._targets.values, self._targets.features(*later))
         value, entropy = self._actions.expected(parameters, noise, values)
         discount = tf.where(later.env.done[0], 0.0, self._config.discounting)
         reward = clip_reward(later.env.reward[0], self._config.max_abs_reward)

@@ -87,6 +87,17 @@ class SACConfig(AlgorithmOptions):
         above=0,
         at_most=1,
     )
+    critic_batch_norm: bool = option(
+        False,
+        "Whether the critics have batch normalization and no targets, as in CrossQ (Bhatt et al., 2024): one "
+        "pass evaluates both steps of a transition. --target_update_rate then has no effect, and Adam's "
+        "beta_1 is 0.5.",
+    )
+    critic_sizes: str | None = option(
+        None,
+        "Units of the hidden layers of each critic, separated by commas; None: --mlp_sizes. CrossQ uses "
+        "2048,2048.",
+    )
     max_abs_reward: float = option(
         0.0,
         "Rewards are clipped to this absolute value in the loss; 0 turns clipping off, as in the paper.",

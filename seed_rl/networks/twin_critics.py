@@ -10,6 +10,7 @@ from seed_rl.networks.layers import track_each
 from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.networks.trunk import Trunk
 from seed_rl.ops.distributions import bounds_of
+from seed_rl.ops.means import mean_over_replicas
 from seed_rl.types import EnvironmentSpec, EnvOutput, Nest
 
 # Number of critics: the smaller of two values is less of an overestimate (Fujimoto et al., "TD3", 2018).
@@ -22,9 +23,12 @@ class TwinCritics(keras.layers.Layer):
     So a vector goes straight into both MLPs, and the two share only its scaling; the torso of an image is
     shared. The action is an input of the MLPs if it is a Box, scaled to [-1, 1] by its bounds; if it is
     discrete, each MLP outputs a value for every action.
+
+    With `batch_norm`, the input of each fully connected layer is normalized, as in CrossQ (Bhatt et al.,
+    2024, section 4): see `TwinBatchRenorm`.
     """
 
-    def __init__(self, config: NetworkConfig, env_spec: EnvironmentSpec):
+    def __init__(self, config: NetworkConfig, env_spec: EnvironmentSpec, batch_norm: bool = False):
         super().__init__()
         self.trunk = Trunk(dataclasses.replace(config, mlp_sizes=""), env_spec)
         self._action = env_spec.action
@@ -32,6 +36,8 @@ class TwinCritics(keras.layers.Layer):
         outputs = self._action.num_values[0] if self._action.is_discrete else 1
         hidden = (TwinDense(n, config.initializer, config.mlp_activation) for n in config.mlp_units)
         self._hidden = track_each(self, hidden, "hidden")
+        norms = (TwinBatchRenorm() for _ in range(len(self._hidden) + 1) if batch_norm)
+        self._norms = track_each(self, norms, "norm")
         # In float32: bfloat16 has three digits, too few for a Q-value.
         self._output = TwinDense(outputs, "glorot_uniform", dtype="float32")
         prev_action, env, state = self.trunk.example()
@@ -42,11 +48,12 @@ class TwinCritics(keras.layers.Layer):
         """Features of the observations, the input of both MLPs: float32 `[T, B, F]`; see `Trunk.unroll`."""
         return self.trunk.unroll(prev_action, env, state)[0]
 
-    def values(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
+    def values(self, features: tf.Tensor, action: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Q-values of both critics: float32 `[2, T, B]`, or `[2, T, B, A]` of all A actions if discrete.
 
         Features are `[T, B, F]`; T must be known when this is traced. The action, `[T, B, *shape]` in the
-        environment's own units, is not used if actions are discrete.
+        environment's own units, is not used if actions are discrete. In `training`, the batch is normalized
+        by its own statistics, which update the running ones; otherwise by these.
         """
         steps = features.shape[0]
         if self._bounds is not None:
@@ -54,7 +61,9 @@ class TwinCritics(keras.layers.Layer):
             scaled = (flat - self._bounds.middle) / self._bounds.half_range
             features = tf.concat([features, scaled], -1)
         outputs = TWINS * [tf.reshape(features, [-1, features.shape[-1]])]
-        for layer in (*self._hidden, self._output):
+        for i, layer in enumerate((*self._hidden, self._output)):
+            if self._norms:
+                outputs = self._norms[i](outputs, training=training)
             outputs = layer(outputs)
         values = tf.stack([tf.reshape(x, [steps, -1, x.shape[-1]]) for x in outputs])
         return values if self._action.is_discrete else values[..., 0]
@@ -90,3 +99,56 @@ class TwinDense(keras.layers.Layer):
         weights = (tf.unstack(tf.convert_to_tensor(x)) for x in (self.kernel, self.bias))
         layers = zip(inputs, *weights, strict=True)
         return [self._activation(tf.nn.bias_add(tf.matmul(x, kernel), bias)) for x, kernel, bias in layers]
+
+
+class TwinBatchRenorm(keras.layers.Layer):
+    """Batch renormalization of two inputs, each by statistics of its own (Ioffe, 2017, arXiv:1702.03275).
+
+    In training, with the mean and standard deviation of the batch, `(x - mean_B) / sigma_B * r + d`, where
+    `r = sigma_B / sigma` and `d = (mean_B - mean) / sigma` are limited and get no gradient (algorithm 1);
+    else `(x - mean) / sigma`. Then an affine map with learned weights. For the first updates, r is 1 and d
+    is 0. The momentum, the limits and the length of that warm-up are those of CrossQ's code (Bhatt et al.,
+    2024). The batch is the whole one, also when each of several training devices has a part of it.
+    """
+
+    MOMENTUM, EPSILON, MOST_R, MOST_D, WARM_UP_UPDATES = 0.99, 1e-3, 3.0, 5.0, 100_000
+
+    def __init__(self) -> None:
+        super().__init__(dtype="float32")
+
+    def build(self, input_shapes: Any) -> None:
+        """Creates the weights and the running statistics."""
+        shape = (TWINS, input_shapes[0][-1])
+        self.scale = self.add_weight(shape=shape, initializer="ones", name="scale")
+        self.bias = self.add_weight(shape=shape, initializer="zeros", name="bias")
+        # All training devices compute the same values.
+        same: dict[str, Any] = {"trainable": False, "aggregation": "only_first_replica"}
+        self.mean = self.add_weight(shape=shape, initializer="zeros", name="mean", **same)
+        self.variance = self.add_weight(shape=shape, initializer="ones", name="variance", **same)
+        self.updates = self.add_weight(shape=(), initializer="zeros", dtype="int64", name="updates", **same)
+
+    def call(self, inputs: list[tf.Tensor], training: bool = False) -> list[tf.Tensor]:
+        """Maps two inputs `[N, F]` to two outputs of the same shape."""
+        x = tf.stack([tf.cast(one, tf.float32) for one in inputs])  # [2, N, F]
+        mean, variance = (tf.convert_to_tensor(v) for v in (self.mean, self.variance))
+        if training:
+            scaled = self._renormalized(x, mean, variance)
+        else:
+            scaled = (x - mean[:, tf.newaxis]) * tf.math.rsqrt(variance + self.EPSILON)[:, tf.newaxis]
+        scale, bias = (tf.convert_to_tensor(v)[:, tf.newaxis] for v in (self.scale, self.bias))
+        return tf.unstack(tf.cast(scale * scaled + bias, inputs[0].dtype))
+
+    def _renormalized(self, x: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
+        of_batch = mean_over_replicas(tf.reduce_mean(x, 1))
+        squares = mean_over_replicas(tf.reduce_mean(tf.square(x - of_batch[:, tf.newaxis]), 1))
+        sigma_of_batch, sigma = tf.sqrt(squares + self.EPSILON), tf.sqrt(variance + self.EPSILON)
+        r = tf.clip_by_value(sigma_of_batch / sigma, 1.0 / self.MOST_R, self.MOST_R)
+        d = tf.clip_by_value((of_batch - mean) / sigma, -self.MOST_D, self.MOST_D)
+        is_warm = tf.convert_to_tensor(self.updates) >= self.WARM_UP_UPDATES
+        r = tf.stop_gradient(tf.where(is_warm, r, tf.ones_like(r)))[:, tf.newaxis]
+        d = tf.stop_gradient(tf.where(is_warm, d, tf.zeros_like(d)))[:, tf.newaxis]
+        for statistic, new in ((self.mean, of_batch), (self.variance, squares)):
+            old = tf.convert_to_tensor(statistic)
+            statistic.assign(old + (1.0 - self.MOMENTUM) * tf.stop_gradient(new - old))
+        self.updates.assign_add(1)
+        return (x - of_batch[:, tf.newaxis]) / sigma_of_batch[:, tf.newaxis] * r + d

@@ -180,9 +180,10 @@ class Line:
 
 
 @pytest.mark.slow
-def test_sac_learns_to_go_to_a_place():
+@pytest.mark.parametrize("options", [{}, {"critic_batch_norm": True}], ids=["SAC", "CrossQ"])
+def test_sac_learns_to_go_to_a_place(options):
     """Uniformly random actions get -6.1, standing still gets -5.5, and going there at once -0.5."""
-    algorithm = make(Line.spec, "sac", {**SAC, "mlp_sizes": "32,32"})
+    algorithm = make(Line.spec, "sac", {**SAC, "mlp_sizes": "32,32", **options})
     before = greedy_return(algorithm, Line(1), 10 * B)
     learn_from_replay(algorithm, Line(), 300, 1, 64)
     after = greedy_return(algorithm, Line(1), 10 * B)

@@ -34,7 +34,8 @@ def make(action=BOX, observation=VECTOR, num_envs=B, **options):
     keras.utils.set_random_seed(0)
     options = {"mlp_sizes": "16,8", "discounting": 0.9, "initial_temperature": 0.3} | options
     algorithm = SAC(SACConfig.of(**options), EnvironmentSpec(observation, action), num_envs)
-    for i, network in enumerate((algorithm._actor, algorithm._critics, algorithm._targets)):
+    networks = algorithm._actor, algorithm._critics, algorithm._targets
+    for i, network in enumerate(network for network in networks if network):
         for j, variable in enumerate(network.trainable_variables):
             noise = tf.random.stateless_normal(variable.shape, [i, j])
             variable.assign(noise * (0.1 if variable.name == "bias" else 1.5 / variable.shape[-2] ** 0.5))
@@ -148,6 +149,96 @@ def test_losses_are_those_of_the_papers(name):
     entropies = [slow.improved(algorithm._critics, 0, b)[1] for b in range(B) if valid[b]]
     np.testing.assert_allclose(found.metrics["entropy"], np.mean(entropies), rtol=1e-4)
     np.testing.assert_allclose(found.metrics["temperature"], ALPHA, rtol=1e-5)
+
+
+class SlowCrossQ(Slow):
+    """CrossQ's losses: the critics' values by NumPy, with both steps of all transitions in one batch."""
+
+    def __init__(self, algorithm, sample, action_spec):
+        super().__init__(algorithm, sample, action_spec)
+        critics, noise = algorithm._critics, self._noise
+        self._weights = [
+            [{name: getattr(layer, name).numpy()[twin] for name in names} for layer in layers]
+            for twin in range(2)
+            for layers, names in (
+                (critics._norms, ("scale", "bias", "mean", "variance")),
+                ((*critics._hidden, critics._output), ("kernel", "bias")),
+            )
+        ]
+        parameters, _ = algorithm._actor.unroll(*at(sample, 1), ())
+        self._features = [critics.features(*at(sample, t), ()).numpy()[0] for t in (0, 1)]
+        actions = [sample.agent.action.numpy()[0]]
+        if action_spec.is_discrete:
+            rows = np.concatenate(self._features)
+        else:
+            sampled, _ = algorithm._actions.distribution.sample_with_log_prob(
+                parameters, noise[1:].astype("f")
+            )
+            actions = [self._scaled(a) for a in (actions[0], sampled.numpy()[0])]
+            rows = np.concatenate([np.concatenate(self._features), np.concatenate(actions)], -1)
+        self._joint = np.stack([self._mlp(twin, rows, True) for twin in range(2)])
+
+    def _scaled(self, action):
+        low, high = np.array(self._spec.minimum), np.array(self._spec.maximum)
+        return (action - (low + high) / 2) / ((high - low) / 2)
+
+    def _mlp(self, twin, x, training):
+        norms, layers = self._weights[2 * twin : 2 * twin + 2]
+        for norm, layer in zip(norms, layers, strict=True):
+            mean, variance = (x.mean(0), x.var(0)) if training else (norm["mean"], norm["variance"])
+            x = norm["scale"] * (x - mean) / np.sqrt(variance + 1e-3) + norm["bias"]
+            x = x @ layer["kernel"] + layer["bias"]
+            x = x if layer is layers[-1] else np.maximum(x, 0)
+        return x
+
+    def values(self, network, t, b, action):
+        if network == "taken":
+            found = self._joint[:, b]
+        elif network is None:  # The targets.
+            found = self._joint[:, B + b]
+        else:
+            x = self._features[t][b]
+            x = x if self._spec.is_discrete else np.concatenate([x, self._scaled(action)])
+            found = np.stack([self._mlp(twin, x[np.newaxis], False)[0] for twin in range(2)])
+        return found if self._spec.is_discrete else found[:, 0]
+
+    def losses(self, b, target_entropy):
+        action, q = self._sample.agent.action.numpy()[0, b], self.values("taken", 0, b, None)
+        value, entropy = self.improved(self._algorithm._critics, 0, b)
+        q = q[:, action] if self._spec.is_discrete else q
+        return {
+            ACTOR: ALPHA * -entropy - value,
+            CRITIC: sum(0.5 * (q - self.target(b)) ** 2),
+            TEMPERATURE: ALPHA * (entropy - target_entropy),
+        }
+
+
+@pytest.mark.parametrize("action", [BOX, DISCRETE], ids=str)
+def test_losses_of_crossq_are_those_of_its_paper(action):
+    """The first batch is normalized by its own statistics, and the actor's loss by those before it."""
+    done = np.array([[0] * B, [0, 1] * (B // 2)], bool)
+    algorithm, sample = make(action, critic_batch_norm=True), random_sample(action, done=done)
+    for norm in algorithm._critics._norms:
+        norm.variance.assign(norm.variance * 3.0)
+        norm.mean.assign(norm.mean + 0.5)
+    slow = SlowCrossQ(algorithm, sample, action)
+    expected = [slow.losses(b, 0.5 * np.log(4) if action.is_discrete else -2) for b in range(B)]
+    for norm in algorithm._critics._norms:
+        norm.MOMENTUM = 1.0  # Otherwise they move before the actor's loss.
+    found = algorithm.losses(sample).by_objective
+    for name, losses in found.items():
+        np.testing.assert_allclose(losses, [e[name] for e in expected], rtol=2e-4, atol=2e-4, err_msg=name)
+
+
+def test_crossq_has_no_targets_and_other_sizes_of_critics():
+    algorithm = make(critic_batch_norm=True, critic_sizes="32,4")
+    assert algorithm._targets is None
+    assert [layer.kernel.shape[-1] for layer in algorithm._critics._hidden] == [32, 4]
+    before = values_of(algorithm._critics.non_trainable_variables)
+    Trainer(algorithm, TrainerConfig(batch_size=B, clip_norm=0)).update(random_sample(), 0.0)
+    after = values_of(algorithm._critics.non_trainable_variables)
+    assert all(np.abs(new - old).max() > 0 for new, old in zip(after, before, strict=True))
+    assert int(algorithm._critics._norms[0].updates) == 1
 
 
 def values_of(variables):

@@ -48,7 +48,7 @@ OPTIONS = {
     },
     "sac": {
         **{"mlp_sizes": "16,16", "priority_exponent": 0.6, "normalize_observations": True},
-        **{"actor_learning_rate": 0.003, "target_update_rate": 0.1},
+        **{"actor_learning_rate": 0.003, "critic_batch_norm": True},
     },
 }
 
