@@ -30,8 +30,6 @@ from seed_rl.wire.security import check_listening, load_security
 if TYPE_CHECKING:
     from seed_rl.evaluation.served import PolicyServer
 
-_FOLLOW_SECS = 1.0
-
 
 def main(argv: list[str]) -> int:
     """Serves until a signal comes, or until it cannot; returns the exit code."""
@@ -68,11 +66,7 @@ def main(argv: list[str]) -> int:
 def _keep(server: "PolicyServer", config: ServeConfig, runs: list[str]) -> None:
     """Follows the runs and reports returns, until a signal comes."""
     due = time.monotonic() + config.report_secs
-    while True:
-        time.sleep(_FOLLOW_SECS)
-        server.check()
-        if config.follow:
-            server.follow(runs)
+    for _ in server.seconds(runs, config.follow):
         if time.monotonic() > due:
             due += config.report_secs
             for (number, updates), (count, mean) in server.figures().items():

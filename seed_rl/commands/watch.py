@@ -16,12 +16,11 @@ import contextlib
 import dataclasses
 import os
 import sys
-import time
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seed_rl.evaluation.load import PlayConfig, SubjectConfig, load_subject
+from seed_rl.evaluation.load import PlayConfig, SubjectConfig, check_plays, load_subject
 from seed_rl.evaluation.serve_config import ServeConfig
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, require_package, usage_errors
@@ -36,8 +35,6 @@ from seed_rl.wire.security import Security, SecurityConfig, WebConfig, check_lis
 
 if TYPE_CHECKING:
     from seed_rl.evaluation.served import PolicyServer
-
-_FOLLOW_SECS = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,11 +71,7 @@ def main(argv: list[str]) -> int:
         address = stack.enter_context(private_server_address())
         with quiet_start(), usage_errors():
             subject = load_subject(config.logdir, config.checkpoint, PlayConfig(trust_code=config.trust_code))
-            if subject.environment_config.attaches:
-                raise UsageError(
-                    f"{config.logdir} is of an environment that runs in a program of its own; seed_rl serve "
-                    "--web_address has a page, too, when that program attaches."
-                )
+            check_plays(subject)
             from seed_rl.evaluation.played import Played, page_of
             from seed_rl.evaluation.served import PolicyServer
 
@@ -106,16 +99,11 @@ def _show(config: WatchConfig, server: "PolicyServer", actor: Child) -> int:
     has_screen = sys.platform == "darwin" or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
     if config.browser and has_screen:
         webbrowser.open(url)
-    follows = config.checkpoint == "last"
-    while True:
-        time.sleep(_FOLLOW_SECS)
-        try:
-            server.check()
-        except NotServingError as error:
-            complain(str(error))
-            return 1
-        if (code := actor.poll()) is not None:
-            complain(f"The actor that plays ended (exit code {code}): {actor.last_line()}")
-            return 1
-        if follows:
-            server.follow([str(config.logdir)])
+    try:
+        for _ in server.seconds([config.logdir or ""], follows=config.checkpoint == "last"):
+            if (code := actor.poll()) is not None:
+                complain(f"The actor that plays ended (exit code {code}): {actor.last_line()}")
+                break
+    except NotServingError as error:
+        complain(str(error))
+    return 1

@@ -217,6 +217,14 @@ def _logdir_of(checkpoint: str) -> str:
     return str(next((path for path in above if RunDirectory(path).record.exists()), above[0]))
 
 
+def check_plays(subject: Subject) -> None:
+    """Raises ValueError if nothing here can play the run's environment."""
+    if subject.environment_config.attaches:
+        raise ValueError(
+            "The run's environment is in a program of its own; start `seed_rl serve RUN`, and attach that."
+        )
+
+
 def load_rival(name: str, identity: Mapping[str, Any], spec: EnvironmentSpec) -> "Policy":
     """The policy of a run or checkpoint of the same game, for a learner of players with this spec.
 

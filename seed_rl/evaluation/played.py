@@ -9,7 +9,7 @@ import numpy as np
 
 from seed_rl.evaluation.load import Subject
 from seed_rl.serving.connection import refuse
-from seed_rl.serving.live import Live, unpacked
+from seed_rl.serving.live import Live
 from seed_rl.types import ACTION_MASK, AgentOutput
 
 # The person's: of a game, the first player.
@@ -74,10 +74,7 @@ class Played(Live):
 
     def _action(self, record: np.ndarray) -> int | None:
         """The person's action in response to a record; None: the person has left."""
-        allowed = None
-        for name, leaf in self._leaves:
-            if name == ACTION_MASK:
-                allowed = unpacked(leaf, record[f"observation:{name}"])
+        allowed = self._observation(record).get(ACTION_MASK)
 
         def may_go_on() -> bool:
             if self._pressed is not None and allowed is not None and not allowed[self._pressed]:

@@ -12,7 +12,7 @@ import tqdm
 
 from seed_rl.environments.failures import EnvironmentFailedError
 from seed_rl.evaluation.agent import PlayedEpisode
-from seed_rl.evaluation.load import PlayConfig, Subject
+from seed_rl.evaluation.load import PlayConfig, Subject, check_plays
 from seed_rl.evaluation.matches import play_games, policy_sides, scored
 from seed_rl.files import shortened, write_atomically
 from seed_rl.messages import complain, reason, say
@@ -33,10 +33,7 @@ def play_episodes(config: PlayConfig, subjects: Sequence[Subject]) -> tuple[list
     In games, the first subject plays all players, or one in turn, and a second subject the others. Raises
     what `play_games` raises before the first episode, and ValueError if nothing here can play.
     """
-    if subjects[0].environment_config.attaches:
-        raise ValueError(
-            "The run's environment is in a program of its own; start `seed_rl serve RUN`, and attach that."
-        )
+    check_plays(subjects[0])
     episodes: list[PlayedEpisode] = []
     parts, sides = (subjects[0].suite, subjects[0].environment_config), policy_sides(subjects, config)
     failure, total = None, 0.0

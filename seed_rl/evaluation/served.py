@@ -2,7 +2,8 @@
 
 import collections
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,8 +101,19 @@ class PolicyServer:
         if self._error is not None:
             raise self._error
 
-    def follow(self, names: Sequence[str]) -> None:
-        """Takes the newest checkpoints of the runs, whose names messages have, for the next batches."""
+    def seconds(self, names: Sequence[str], follows: bool) -> Iterator[None]:
+        """Comes back every second, for as long as it serves; raises what `check` raises.
+
+        If it `follows` the runs, whose names messages have, their newest checkpoints act from then on.
+        """
+        while True:
+            time.sleep(1.0)
+            self.check()
+            if follows:
+                self._follow(names)
+            yield
+
+    def _follow(self, names: Sequence[str]) -> None:
         for name, followed in zip(names, self.policies, strict=True):
             try:
                 if followed.follow():

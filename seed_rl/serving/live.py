@@ -19,7 +19,7 @@ import numpy as np
 from seed_rl.metrics.bottlenecks import findings, medians, stages
 from seed_rl.metrics.curves import periods_so_far
 from seed_rl.serving.connection import Refusal, failure, refuse
-from seed_rl.types import ACTION_MASK, AgentOutput, ArraySpec, EnvironmentSpec, flatten_spec
+from seed_rl.types import ACTION_MASK, AgentOutput, EnvironmentSpec, flatten_spec
 from seed_rl.wire.codec import StepCodec
 
 # In place of a service's name, for the listener.
@@ -241,14 +241,10 @@ class Live:
         return {"cells": [self._described(env_id, cell) for env_id, cell in sorted(self._cells.items())]}
 
     def _described(self, env_id: int, cell: _Cell) -> dict[str, Any]:
-        leaves, mask = [], None
-        for name, leaf in self._leaves:
-            values = unpacked(leaf, cell.record[f"observation:{name}"])
-            if name == ACTION_MASK:
-                mask = values.astype(bool).tolist()
-            else:
-                leaves.append(values)
-        pictures = [found for leaf in leaves if (found := _picture(leaf)) is not None]
+        observation = self._observation(cell.record)
+        found = observation.pop(ACTION_MASK, None)
+        leaves, mask = list(observation.values()), None if found is None else found.astype(bool).tolist()
+        pictures = [picture for leaf in leaves if (picture := _picture(leaf)) is not None]
         bars = [float(x) for leaf in leaves for x in leaf.ravel()[:_MOST_BARS]][:_MOST_BARS]
         players = self._spec.num_players
         return {
@@ -263,6 +259,16 @@ class Live:
             "agent_steps": cell.agent_steps,
             **self._judged(cell.info, mask),
         }
+
+    def _observation(self, record: np.ndarray) -> dict[str, np.ndarray]:
+        """The arrays of a record by name, as the environment gave them: bools, where these are packed."""
+        found = {}
+        for name, spec in self._leaves:
+            values = record[f"observation:{name}"]
+            if spec.bits is not None:
+                values = np.unpackbits(values, count=math.prod(spec.bits)).reshape(spec.bits)
+            found[name] = values
+        return found
 
     def _judged(self, info: Mapping[str, np.ndarray], mask: Sequence[bool] | None) -> dict[str, Any]:
         """The policy's probabilities or Q-values of discrete actions, and its value of the state."""
@@ -279,13 +285,6 @@ class Live:
             "kind": kind,
             "value": float(value) if np.ndim(value) == 0 and np.isfinite(value) else None,
         }
-
-
-def unpacked(spec: ArraySpec, values: np.ndarray) -> np.ndarray:
-    """An array as the environment gave it: bools, if these are packed."""
-    if spec.bits is None:
-        return values
-    return np.unpackbits(values, count=math.prod(spec.bits)).reshape(spec.bits)
 
 
 def _picture(values: np.ndarray) -> dict[str, Any] | None:

