@@ -114,7 +114,7 @@ def _plan(
             f"--suite={config.suite} has its own presets and flags; leave out {' '.join([*names, *flags])}, "
             "or --suite."
         )
-    rows = suites.SUITES[config.suite]
+    rows = suites.SUITES[config.suite].rows
     return [(make_case(row.preset, row.flags, row.label), given or row.seeds) for row in rows]
 
 

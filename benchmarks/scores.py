@@ -7,6 +7,7 @@ A record is what benchmarks.learning keeps of a run of a suite. No figure is wri
 
 import re
 import string
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -33,9 +34,9 @@ _HEAD = """# Scores
 `seed_rl report` read those as they read run directories.
 
 A return is the mean over the last 100 episodes of a run: in training, or in evaluation if the run has
-that. The interval is the bootstrap's 95% interval of the mean over seeds, from three seeds on. End/best is
-the return at the end as a share of the best one, of the seed where that is lowest. Frames are environment
-frames, and minutes those of training.
+that. The interval is the bootstrap's 95% interval of the mean over seeds, from three seeds on. Partway is the
+mean return after so many frames of the same runs. End/best is the return at the end as a share of the best
+one, of the seed where that is lowest. Frames are environment frames, and minutes those of training.
 """
 
 _COLUMNS = (
@@ -44,6 +45,7 @@ _COLUMNS = (
     "seeds",
     "return at the end",
     "mean return",
+    "partway",
     "end/best",
     "goal",
     "until the goal",
@@ -53,16 +55,17 @@ _COLUMNS = (
     "machine",
 )
 # README has a part of them, without the runs that a preset was chosen from.
-_README_COLUMNS = tuple(name for name in _COLUMNS if name not in ("return at the end", "frames/s", "machine"))
+_README_COLUMNS = ("task", "agent", "mean return", "million frames", "minutes")
 _NOT_IN_README = "study"
 _TABLE = re.compile(r"(<!-- benchmarks.scores writes this table -->\n).*?(?=<!-- end of the table -->)", re.S)
 
 
 class _Seed(NamedTuple):
-    """A run: its seed, what it reached, and its machine."""
+    """A run: its seed, what it reached, its return partway (NaN if it has none), and its machine."""
 
     seed: int
     found: Progress
+    partway: float
     machine: str
 
 
@@ -89,7 +92,7 @@ def write(records: Path) -> None:
             found = gather([records / suite])
         if found.skipped:
             raise UsageError(" ".join(found.skipped))
-        rows = _rows(found.groups, machines)
+        rows = _rows(found.groups, SUITES[suite].partway, machines)
         picture = page.with_name(f"scores_{suite}.png")
         draw_runs([records / suite], picture)
         text += _section(suite, rows, _aggregate(found.groups), picture)
@@ -115,39 +118,46 @@ def _write_readme(readme: Path, rows: Sequence[dict[str, str]]) -> None:
 def _section(suite: str, rows: Sequence[dict[str, str]], aggregate: str, picture: Path) -> str:
     command = f"python -m benchmarks learning --suite={suite}"
     plot = f"![Mean returns of the suite {suite} over frames]({picture.name})"
-    return f"\n## {suite}\n\n    {command}\n\n{_table(_COLUMNS, rows)}{aggregate}\n{plot}\n"
+    about = "".join(f"\n{line}" for line in textwrap.wrap(SUITES[suite].about, 110))
+    columns = [name for name in _COLUMNS if name != "partway" or SUITES[suite].partway]
+    return f"\n## {suite}\n{about}\n\n    {command}\n\n{_table(columns, rows)}{aggregate}\n{plot}\n"
 
 
 def _table(columns: Sequence[str], rows: Sequence[dict[str, str]]) -> str:
     return markdown(columns, [[row[name] for name in columns] for row in rows])
 
 
-def _rows(groups: Sequence[RunGroup], machines: dict[str, str]) -> list[dict[str, str]]:
+def _rows(groups: Sequence[RunGroup], partway: int | None, machines: dict[str, str]) -> list[dict[str, str]]:
     """The cells of a suite's table by column; new machines get the next letters."""
     names = variant_labels(groups)
     rows = []
     for task, several in by_task(groups).items():
         for group in several:
-            seeds = sorted(_seeds(group))
+            seeds = sorted(_seeds(group, partway))
             letters = {
                 machines.setdefault(one.machine, string.ascii_uppercase[len(machines)]) for one in seeds
             }
-            who = [": ".join(filter(None, task)), names[group.variant]]
-            cells = [*who, *_cells(seeds, _goal(group)), ", ".join(sorted(letters))]
+            protocol = group.runs[0].record.environment_settings.get("protocol", "noops")
+            played = ": ".join(filter(None, task)) + f", {protocol}" * (protocol != "noops")
+            who = [played, names[group.variant]]
+            cells = [*who, *_cells(seeds, _goal(group), partway), ", ".join(sorted(letters))]
             rows.append(dict(zip(_COLUMNS, cells, strict=True)))
     return rows
 
 
-def _seeds(group: RunGroup) -> list[_Seed]:
-    mark = _goal(group)
-    return [
-        _Seed(
-            run.record.learner_settings["seed"],
-            progress(read_metrics(run.record.logdir), mark),
-            run.record.processor or "not recorded",
+def _seeds(group: RunGroup, partway: int | None) -> list[_Seed]:
+    found = []
+    for run in group.runs:
+        periods, until = read_metrics(run.record.logdir), run.curve.env_frames <= (partway or 0)
+        found.append(
+            _Seed(
+                run.record.learner_settings["seed"],
+                progress(periods, _goal(group)),
+                float(run.curve.value[until][-1]) if until.any() else np.nan,
+                run.record.processor or "not recorded",
+            )
         )
-        for run in group.runs
-    ]
+    return found
 
 
 def _goal(group: RunGroup) -> float | None:
@@ -155,17 +165,16 @@ def _goal(group: RunGroup) -> float | None:
     return goal(run.environment, run.game, run.agent)
 
 
-def _cells(seeds: Sequence[_Seed], mark: float | None) -> list[str]:
+def _cells(seeds: Sequence[_Seed], mark: float | None, partway: int | None) -> list[str]:
     """The columns from seeds to frames/s."""
     runs = [one.found for one in seeds]
     finals = [np.nan if run.final is None else run.final for run in runs]
     shares = [run.final / run.best for run in runs if run.final is not None and run.best and run.best > 0]
-    low, high = band([np.array(finals)[:, np.newaxis]], np.mean)
-    interval = "" if low is None or high is None else f" ({_number(low[0])} to {_number(high[0])})"
     return [
         ", ".join(str(one.seed) for one in seeds),
         "; ".join(map(_number, finals)),
-        _number(float(np.mean(finals))) + interval,
+        _mean(finals),
+        f"{_mean([one.partway for one in seeds])} at {partway / 1e6:g}M" if partway else "",
         f"{min(shares):.2f}" if shares else "",
         "" if mark is None else _number(mark),
         "" if mark is None else "; ".join(map(_until_mark, runs)),
@@ -173,6 +182,14 @@ def _cells(seeds: Sequence[_Seed], mark: float | None) -> list[str]:
         "; ".join(f"{run.seconds / 60:.1f}" for run in runs),
         f"{sum(run.frames for run in runs) / max(sum(run.seconds for run in runs), 1e-9):,.0f}",
     ]
+
+
+def _mean(values: Sequence[float]) -> str:
+    """The mean over seeds with its interval or, where seeds are too few for one, with their number."""
+    low, high = band([np.array(values)[:, np.newaxis]], np.mean)
+    seeds = f"{len(values)} seed{'s' * (len(values) > 1)}"
+    about = seeds if low is None or high is None else f"{_number(low[0])} to {_number(high[0])}"
+    return f"{_number(float(np.mean(values)))} ({about})"
 
 
 def _until_mark(run: Progress) -> str:

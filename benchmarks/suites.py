@@ -52,6 +52,20 @@ class Row(NamedTuple):
     label: str = ""
 
 
+class Suite(NamedTuple):
+    """Runs whose records are one section of docs/scores.md.
+
+    Attributes:
+      rows: what is trained.
+      about: a sentence for the page; may be empty.
+      partway: environment frames at which the return is also given; None: only at the end.
+    """
+
+    rows: tuple[Row, ...]
+    about: str = ""
+    partway: int | None = None
+
+
 THREE_SEEDS = (1, 2, 3)
 # For EnvPool's images, where the command's own settings are for everything else.
 _IMAGES = (
@@ -67,14 +81,27 @@ _KEEPER = (
     "--total_environment_frames=2000000 --env_batch_size=16 --inference_batch_size=32 --unroll_length=64 "
     "--batch_size=8 --epochs=4 --learning_rate=0.0003 --entropy_cost=0.003"
 )
+_ROBOTS = ("HalfCheetah", "Hopper", "Walker2d", "Ant")
 _MINATAR = ("asterix", "freeway", "seaquest", "space_invaders")
 
 
-def _mujoco(agent: str, game: str) -> tuple[str, ...]:
+_MACHADO = ("--protocol=machado", "--total_environment_frames=10000000")
+_MEMORY = "MiniGrid-MemoryS7-v0"
+
+
+def _of(preset: str, game: str, frames: int, *flags: str) -> tuple[str, ...]:
+    """Flags of a preset in configs/small for a game that it is not named after."""
+    path = configs_directory() / "small" / f"{preset}.flags"
+    return f"--flagfile={path}", f"--game={game}", f"--total_environment_frames={frames}", *flags
+
+
+def _mujoco(preset: str, game: str, seeds: Sequence[int] = THREE_SEEDS) -> Row:
     """HalfCheetah's preset, which fits the other robots too, for as many frames as are usual."""
-    preset = configs_directory() / "small" / f"gym_{agent}_halfcheetah-v5.flags"
+    agent = preset.split("_")[1]
     frames = {"sac": 500_000, "ppo": 1_000_000}[agent]
-    return f"--flagfile={preset}", f"--game={game}", f"--total_environment_frames={frames}"
+    return Row(
+        f"gym/{agent}/{game}", tuple(seeds), _of(preset, game, frames), "crossq" * preset.endswith("q")
+    )
 
 
 _STUDIED = ("SpaceInvaders", "Breakout")
@@ -88,40 +115,83 @@ def _study(
     return [Row(f"atari/{agent}/{game}", (1,), (*every, *flags), label) for game in games]
 
 
-SUITES: dict[str, tuple[Row, ...]] = {
-    "atari": (
-        Row("atari/vtrace/Pong", THREE_SEEDS),
-        Row("atari/vtrace/Breakout", THREE_SEEDS),
-        Row("atari/vtrace/SpaceInvaders", THREE_SEEDS),
-        Row("atari/vtrace/Qbert", THREE_SEEDS),
-        Row("atari/vtrace/Seaquest", (1,)),
-        Row("atari/vtrace/BeamRider", (1,)),
+SUITES: dict[str, Suite] = {
+    "atari": Suite(
+        (
+            Row("atari/vtrace/Pong", THREE_SEEDS),
+            Row("atari/vtrace/Breakout", THREE_SEEDS),
+            Row("atari/vtrace/SpaceInvaders", THREE_SEEDS),
+            Row("atari/vtrace/Qbert", THREE_SEEDS),
+            Row("atari/vtrace/Seaquest", (1,)),
+            Row("atari/vtrace/BeamRider", (1,)),
+        ),
+        "Random no-ops at the start of a game, no sticky actions, minimal actions; a lost life ends the "
+        "agent's episode, and returns are those of whole games.",
+    ),
+    "machado": Suite(
+        (
+            *(
+                Row(f"atari/vtrace/{game}", THREE_SEEDS, _MACHADO)
+                for game in ("Pong", "Breakout", "Qbert", "SpaceInvaders", "Seaquest", "BeamRider")
+            ),
+            *(
+                Row(f"atari/{agent}/{game}", (1,), _of(preset, game, 10_000_000, *_MACHADO))
+                for game in ("Pong", "Breakout")
+                for agent, preset in (("ppo", "atari_ppo"), ("pqn", "atari_pqn_pong"))
+            ),
+        ),
+        "[The protocol of Machado et al.](environments.md#protocols-for-atari): sticky actions (0.25), no "
+        "ends at lost lives, no random no-ops; minimal actions. MR.Q (arXiv:2501.16142, ten seeds) has at as "
+        "many frames: Pong 17.6, Breakout 34, Q*bert 3,939, Space Invaders 702, Seaquest 3,523, Beam Rider "
+        "2,300.",
     ),
     # What Atari's preset was chosen from.
-    "study": (
-        *_study("preset", games=_STUDIED),
-        *_study("entropy_falls", entropy=0, games=_STUDIED),
-        *_study("discount_98", "--discounting=0.98"),
-        *_study("discount_995", "--discounting=0.995"),
-        *_study("rate_4", "--learning_rate=0.0004"),
-        *_study("clipped", agent="appo"),
-        *_study("passes_2", "--passes=2", "--learning_rate=0.0006", agent="appo"),
+    "study": Suite(
+        (
+            *_study("preset", games=_STUDIED),
+            *_study("entropy_falls", entropy=0, games=_STUDIED),
+            *_study("discount_98", "--discounting=0.98"),
+            *_study("discount_995", "--discounting=0.995"),
+            *_study("rate_4", "--learning_rate=0.0004"),
+            *_study("clipped", agent="appo"),
+            *_study("passes_2", "--passes=2", "--learning_rate=0.0006", agent="appo"),
+        )
     ),
-    "gym": (
-        *(
-            Row(f"gym/{agent}/{game}", seeds, _mujoco(agent, game))
-            for game, seeds in (("HalfCheetah-v5", THREE_SEEDS), ("Hopper-v5", (1,)), ("Walker2d-v5", (1,)))
-            for agent in ("sac", "ppo")
+    "gym": Suite(
+        (
+            _mujoco("gym_sac_halfcheetah-v5", "HalfCheetah-v5"),
+            _mujoco("gym_sac_halfcheetah-v5", "Hopper-v5", (1,)),
+            _mujoco("gym_sac_halfcheetah-v5", "Walker2d-v5", (1,)),
+            *(_mujoco("gym_sac_crossq", f"{robot}-v5") for robot in _ROBOTS),
+            _mujoco("gym_sac_crossq", "Humanoid-v5", (1,)),
+            _mujoco("gym_ppo_halfcheetah-v5", "HalfCheetah-v5"),
+            _mujoco("gym_ppo_halfcheetah-v5", "Hopper-v5", (1,)),
+            _mujoco("gym_ppo_halfcheetah-v5", "Walker2d-v5", (1,)),
+            Row("gym/ppo/LunarLander-v3", (1,)),
         ),
-        Row("gym/ppo/LunarLander-v3", (1,)),
+        "SAC and CrossQ play without exploration in one more environment. MR.Q (arXiv:2501.16142, ten seeds, "
+        "v4) has after 500,000 agent steps: HalfCheetah 11,856, Hopper 2,272, Walker2d 5,160, Humanoid "
+        "8,061.",
+        partway=300_000,
     ),
-    "minatar": tuple(Row(f"minatar/{agent}/{game}", (1,)) for game in _MINATAR for agent in ("ppo", "pqn")),
-    "envpool": (
-        Row("envpool/ppo/MiniGrid-DoorKey-5x5-v0", (1,), ("--total_environment_frames=500000",)),
-        Row("envpool/vtrace/CoinrunEasy-v0", (1,), (*_IMAGES.split(), *_COINRUN)),
-        Row("envpool/vtrace/Basic-v1", (1,), (*_IMAGES.split(), *_VIZDOOM)),
-        Row("envpool/sac/CartpoleSwingup-v1", (1,), _SWINGUP),
-        Row("football/ppo", (1,)),
-        Row("football/ppo/academy_3_vs_1_with_keeper", (1,), tuple(_KEEPER.split())),
+    "memory": Suite(
+        (
+            Row("recall/r2d2", THREE_SEEDS),
+            Row("recall/vtrace", THREE_SEEDS),
+        ),
+        "Tasks that need memory: both agents have an LSTM.",
+    ),
+    "minatar": Suite(
+        tuple(Row(f"minatar/{agent}/{game}", (1,)) for game in _MINATAR for agent in ("ppo", "pqn"))
+    ),
+    "envpool": Suite(
+        (
+            Row("envpool/ppo/MiniGrid-DoorKey-5x5-v0", (1,), ("--total_environment_frames=500000",)),
+            Row("envpool/vtrace/CoinrunEasy-v0", (1,), (*_IMAGES.split(), *_COINRUN)),
+            Row("envpool/vtrace/Basic-v1", (1,), (*_IMAGES.split(), *_VIZDOOM)),
+            Row("envpool/sac/CartpoleSwingup-v1", (1,), _SWINGUP),
+            Row("football/ppo", (1,)),
+            Row("football/ppo/academy_3_vs_1_with_keeper", (1,), tuple(_KEEPER.split())),
+        )
     ),
 }

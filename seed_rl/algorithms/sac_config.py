@@ -1,6 +1,7 @@
 """Settings of SAC. Imports no TensorFlow."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from seed_rl.algorithms.options import AlgorithmOptions, Kind
@@ -114,6 +115,11 @@ class SACConfig(AlgorithmOptions):
         "exploration and are not trained on.",
         at_least=0,
     )
+
+    @classmethod
+    def method_name(cls, settings: Mapping[str, Any]) -> str:
+        """The name in print."""
+        return "CrossQ" if settings["critic_batch_norm"] else cls.title
 
     @classmethod
     def small_defaults(cls, kind: Kind, choice: str) -> dict[str, Any]:

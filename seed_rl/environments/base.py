@@ -57,10 +57,12 @@ class EnvironmentConfig(Options):
     Attributes:
       before: what options were in runs from before they existed, where that is not their default.
       easier: values for a small machine, where there is no preset.
+      implied: by `OPTION=VALUE`, values of other options that come with that choice, where it is made.
     """
 
     before: ClassVar[Mapping[str, Any]] = {}
     easier: ClassVar[Mapping[str, Any]] = {}
+    implied: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
     num_action_repeats: int = option(
         1, "Environment frames per agent step: each action is applied this many times.", at_least=1

@@ -169,6 +169,7 @@ class _CommandLine:
         self.flag_values = flags.FlagValues()
         define_general(self.flag_values, with_agent, launches)
         self.helps, self._elsewhere, self._chosen = helps, elsewhere, ""
+        self._implied: Mapping[str, Mapping[str, Any]] = {}
 
     def define(
         self,
@@ -188,6 +189,7 @@ class _CommandLine:
         general = set(self.flag_values)
         with usage_errors():
             suite_class = environments.suite(environment).config_class if environment and not file else None
+            self._implied = suite_class.implied if suite_class else {}
             agent_class = algorithms.config_class(agent) if agent else None
             for config_class in filter(None, (*options, suite_class, agent_class)):
                 define_options(config_class, self.flag_values, leave_out.get(config_class, ()))
@@ -203,7 +205,7 @@ class _CommandLine:
         )
 
     def parse(self, lines: Sequence[str], is_file: bool = False) -> dict[str, Any]:
-        """The values that arguments give. Lines of a file for flags of other commands are skipped.
+        """The values that arguments give or imply. Lines of a file for flags of other commands are skipped.
 
         Raises:
           UsageError: they are not flags of this command, or not valid.
@@ -216,7 +218,9 @@ class _CommandLine:
             if rest and not self.helps:
                 raise UsageError(f"The argument {rest[0]!r} is not a flag; flags are written --name=value.")
         found = (self.flag_values[name] for name in self.flag_values)
-        return {flag.name: flag.value for flag in found if flag.present}
+        given = {flag.name: flag.value for flag in found if flag.present}
+        implied = (self._implied.get(f"{name}={value}", {}) for name, value in given.items())
+        return {name: value for values in (*implied, given) for name, value in values.items()}
 
 
 def _over(settings: Settings, layers: Iterable[tuple[str, Mapping[str, Any]]]) -> Settings:

@@ -16,6 +16,9 @@ from seed_rl.types import EnvironmentSpec, EnvOutput, Nest
 # Number of critics: the smaller of two values is less of an overestimate (Fujimoto et al., "TD3", 2018).
 TWINS = 2
 
+# Multipliers and offsets `[2, F]` of two inputs `[N, F]`.
+Affine = tuple[tf.Tensor, tf.Tensor]
+
 
 class TwinCritics(keras.layers.Layer):
     """The trunk without its MLP, then two MLPs of `config.mlp_units`.
@@ -62,9 +65,8 @@ class TwinCritics(keras.layers.Layer):
             features = tf.concat([features, scaled], -1)
         outputs = TWINS * [tf.reshape(features, [-1, features.shape[-1]])]
         for i, layer in enumerate((*self._hidden, self._output)):
-            if self._norms:
-                outputs = self._norms[i](outputs, training=training)
-            outputs = layer(outputs)
+            normalized = self._norms[i](outputs, training=training) if self._norms else None
+            outputs = layer(outputs, normalized)
         values = tf.stack([tf.reshape(x, [steps, -1, x.shape[-1]]) for x in outputs])
         return values if self._action.is_discrete else values[..., 0]
 
@@ -94,10 +96,18 @@ class TwinDense(keras.layers.Layer):
         )
         self.bias = self.add_weight(shape=(TWINS, self._units), initializer="zeros", name="bias")
 
-    def call(self, inputs: list[tf.Tensor]) -> list[tf.Tensor]:
-        """Maps two inputs `[N, F]`, one for each layer, to two outputs `[N, units]`."""
-        weights = (tf.unstack(tf.convert_to_tensor(x)) for x in (self.kernel, self.bias))
-        layers = zip(inputs, *weights, strict=True)
+    def call(self, inputs: list[tf.Tensor], normalized: Affine | None = None) -> list[tf.Tensor]:
+        """Maps two inputs `[N, F]`, one for each layer, to two outputs `[N, units]`.
+
+        With an affine map of the inputs, it is applied to the weights, of which there are fewer:
+        `(x * multiplier + offset) W = x (multiplier * W) + offset W`.
+        """
+        kernel, bias = (tf.convert_to_tensor(x) for x in (self.kernel, self.bias))
+        if normalized is not None:
+            multiplier, offset = (tf.cast(x, kernel.dtype) for x in normalized)
+            bias += tf.reduce_sum(offset[..., tf.newaxis] * kernel, 1)
+            kernel *= multiplier[..., tf.newaxis]
+        layers = zip(inputs, tf.unstack(kernel), tf.unstack(bias), strict=True)
         return [self._activation(tf.nn.bias_add(tf.matmul(x, kernel), bias)) for x, kernel, bias in layers]
 
 
@@ -127,28 +137,33 @@ class TwinBatchRenorm(keras.layers.Layer):
         self.variance = self.add_weight(shape=shape, initializer="ones", name="variance", **same)
         self.updates = self.add_weight(shape=(), initializer="zeros", dtype="int64", name="updates", **same)
 
-    def call(self, inputs: list[tf.Tensor], training: bool = False) -> list[tf.Tensor]:
-        """Maps two inputs `[N, F]` to two outputs of the same shape."""
-        x = tf.stack([tf.cast(one, tf.float32) for one in inputs])  # [2, N, F]
+    def call(self, inputs: list[tf.Tensor], training: bool = False) -> Affine:
+        """The affine map that normalizes two inputs `[N, F]`: multipliers and offsets, float32 `[2, F]`."""
         mean, variance = (tf.convert_to_tensor(v) for v in (self.mean, self.variance))
-        if training:
-            scaled = self._renormalized(x, mean, variance)
-        else:
-            scaled = (x - mean[:, tf.newaxis]) * tf.math.rsqrt(variance + self.EPSILON)[:, tf.newaxis]
-        scale, bias = (tf.convert_to_tensor(v)[:, tf.newaxis] for v in (self.scale, self.bias))
-        return tf.unstack(tf.cast(scale * scaled + bias, inputs[0].dtype))
+        scale, bias = tf.convert_to_tensor(self.scale), tf.convert_to_tensor(self.bias)
+        if not training:
+            multiplier = scale * tf.math.rsqrt(variance + self.EPSILON)
+            return multiplier, bias - mean * multiplier
+        r, d, of_batch, sigma_of_batch = self._corrections(inputs, mean, variance)
+        multiplier = scale * r / sigma_of_batch
+        return multiplier, bias + scale * d - of_batch * multiplier
 
-    def _renormalized(self, x: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
-        of_batch = mean_over_replicas(tf.reduce_mean(x, 1))
-        squares = mean_over_replicas(tf.reduce_mean(tf.square(x - of_batch[:, tf.newaxis]), 1))
+    def _corrections(
+        self, inputs: list[tf.Tensor], mean: tf.Tensor, variance: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+        """r, d, and the mean and standard deviation of the batch, all `[2, F]`; moves the statistics."""
+        floats = [tf.cast(x, tf.float32) for x in inputs]
+        of_batch = mean_over_replicas(tf.stack([tf.reduce_mean(x, 0) for x in floats]))
+        centered = (x - mean for x, mean in zip(floats, tf.unstack(of_batch), strict=True))
+        squares = mean_over_replicas(tf.stack([tf.reduce_mean(tf.square(x), 0) for x in centered]))
         sigma_of_batch, sigma = tf.sqrt(squares + self.EPSILON), tf.sqrt(variance + self.EPSILON)
         r = tf.clip_by_value(sigma_of_batch / sigma, 1.0 / self.MOST_R, self.MOST_R)
         d = tf.clip_by_value((of_batch - mean) / sigma, -self.MOST_D, self.MOST_D)
         is_warm = tf.convert_to_tensor(self.updates) >= self.WARM_UP_UPDATES
-        r = tf.stop_gradient(tf.where(is_warm, r, tf.ones_like(r)))[:, tf.newaxis]
-        d = tf.stop_gradient(tf.where(is_warm, d, tf.zeros_like(d)))[:, tf.newaxis]
+        r = tf.stop_gradient(tf.where(is_warm, r, tf.ones_like(r)))
+        d = tf.stop_gradient(tf.where(is_warm, d, tf.zeros_like(d)))
         for statistic, new in ((self.mean, of_batch), (self.variance, squares)):
             old = tf.convert_to_tensor(statistic)
             statistic.assign(old + (1.0 - self.MOMENTUM) * tf.stop_gradient(new - old))
         self.updates.assign_add(1)
-        return (x - of_batch[:, tf.newaxis]) / sigma_of_batch[:, tf.newaxis] * r + d
+        return r, d, of_batch, sigma_of_batch

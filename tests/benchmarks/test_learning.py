@@ -106,7 +106,7 @@ def test_a_run_that_fails_is_a_row_and_an_exit_code(monkeypatch, capsys, tmp_pat
 
 def test_a_suite_keeps_records_and_trains_nothing_that_has_one(tmp_path, capsys, monkeypatch):
     small = suites.Row("catch/ppo", (1, 2), ("--batch_size=4",), label="small")
-    monkeypatch.setitem(suites.SUITES, "atari", (small,))
+    monkeypatch.setitem(suites.SUITES, "atari", suites.Suite((small,), "About it.", partway=200_000))
     runs, kept = tmp_path / "runs", tmp_path / "docs" / "records"
     readme = tmp_path / "README.md"
     readme.write_text("<!-- benchmarks.scores writes this table -->\nold\n<!-- end of the table -->\n")
@@ -126,13 +126,15 @@ def test_a_suite_keeps_records_and_trains_nothing_that_has_one(tmp_path, capsys,
     first = result(capsys)["figures"]
     assert first["catch/ppo/small"]["1"]["frames_to_mark"] == 380_000
     page = (kept.parent / "scores.md").read_text()
-    assert (
-        "| catch | PPO | 1, 2 | 1; 1 | 1 | 1.00 | 0.95 | 0.38M, 633.3 min; 0.38M, 633.3 min | 0.4 |" in page
+    cells = (
+        "1; 1 | 1 (2 seeds) | 0.495 (2 seeds) at 0.2M | 1.00 | 0.95 | 0.38M, 633.3 min; 0.38M, 633.3 min |"
     )
+    assert f"| catch | PPO | 1, 2 | {cells} 0.4 |" in page
+    assert "About it." in page
     assert "* A: abacus" in page
     assert (kept.parent / "scores_atari.png").stat().st_size > 1000
     lines = readme.read_text().splitlines()
-    assert "| catch | PPO | 1, 2 | 1 | 1.00 | 0.95 | 0.38M, 633.3 min; 0.38M, 633.3 min |" in lines[4]
+    assert "| catch | PPO | 1 (2 seeds) | 0.4 | 666.7; 666.7 |" in lines[4]
     assert lines[5:] == ["", "<!-- end of the table -->"]
 
     shutil.rmtree(runs)  # From here on, only the records have results.
@@ -141,7 +143,7 @@ def test_a_suite_keeps_records_and_trains_nothing_that_has_one(tmp_path, capsys,
     assert len((kept / "atari" / "catch_ppo_small_seed_1" / "metrics.jsonl").read_text().splitlines()) <= 102
 
     changed = small._replace(seeds=(1,), flags=("--batch_size=8",))
-    monkeypatch.setitem(suites.SUITES, "atari", (changed,))
+    monkeypatch.setitem(suites.SUITES, "atari", suites.Suite((changed,)))
     assert learning.main(args) == 0
     assert "seed 1: recorded with another batch_size: 4 there, 8 now; without" in capsys.readouterr().err
 

@@ -98,6 +98,7 @@ REFUSED = [
     refused("atari", r"^--game=Combat is not supported: .*one player\.$", game="Combat"),
     refused("atari", "frames=30 must be greater than --max_random_noops=30", max_episode_frames=30),
     refused("atari", "^--halve_screen .*leave out --screen_size=48", halve_screen=True, screen_size=48),
+    refused("atari", "has --sticky_action_probability=0.25; leave out .*=0.0", protocol="machado"),
     refused("atari", "use --engine=ale-py", engine="envpool", terminal_on_life_loss=True),
     refused("atari", "--max_random_noops=0 is not possible", engine="envpool", max_random_noops=0),
     refused("atari", "use --engine=ale-py", engine="envpool", halve_screen=True),

@@ -12,6 +12,7 @@ from seed_rl.learner.learner_config import LearnerConfig
 
 PRESET = "preset small/catch_r2d2.flags"
 R2D2 = ("catch", "r2d2", "--logdir=none")
+ATARI = ("atari", "vtrace", "--logdir=none")
 
 
 @pytest.fixture
@@ -46,6 +47,12 @@ def configs(tmp_path):
         (("catch", "rainbow", "--logdir=none"), "dueling", True, "vectors and discrete actions"),
         (("catch", "r2d2", "--seed=3"), "logdir", "runs/catch_r2d2_seed3", "default"),
         (R2D2, "seed", 1, "default"),
+        (ATARI, "terminal_on_life_loss", True, "environment"),
+        ((*ATARI, "--protocol=machado"), "terminal_on_life_loss", False, "flag"),
+        ((*ATARI, "--protocol=machado"), "sticky_action_probability", 0.25, "flag"),
+        ((*ATARI, "--protocol=machado"), "max_random_noops", 0, "flag"),
+        ((*ATARI, "--protocol=machado", "--max_random_noops=0"), "full_action_space", False, "environment"),
+        ((*ATARI, "--protocol=machado", "--protocol=noops"), "max_random_noops", 30, "default"),
     ],
 )
 def test_the_last_layer_that_has_a_value_wins(configs, args, name, value, origin):

@@ -34,17 +34,29 @@ _NOT_IN_ENVPOOL = {"terminal_on_life_loss": True, "max_random_noops": 0, "halve_
 _TALL = frozenset(("Adventure", "AirRaid", "Carnival", "JourneyEscape", "KeystoneKapers", "KingKong", "Klax"))
 _TALL |= {"LaserGates", "MrDo", "Pacman", "Pooyan", "SirLancelot", "SpaceWar"}
 
+# Chance is in the sticky actions, and not in no-ops.
+_MACHADO = {"sticky_action_probability": 0.25, "terminal_on_life_loss": False, "max_random_noops": 0}
+
 
 @dataclasses.dataclass(frozen=True)
 class AtariConfig(PoolConfig):
     """Settings of Atari; the defaults are those of Table 9."""
 
     easier: ClassVar[Mapping[str, Any]] = {"full_action_space": False, "terminal_on_life_loss": True}
+    implied: ClassVar[Mapping[str, Mapping[str, Any]]] = {"protocol=machado": _MACHADO}
 
     num_action_repeats: int = option(
         4, "Environment frames per agent step: each action is applied this many times (paper: 4).", at_least=1
     )
     game: str = option("Pong", "Name of the game, such as Pong or SpaceInvaders.")
+    protocol: str = option(
+        "noops",
+        "What makes games differ, in training and in evaluation. noops: random no-ops at their start, as in "
+        "the paper; the options below may change it. machado: --sticky_action_probability=0.25 "
+        "--terminal_on_life_loss=false --max_random_noops=0 (Machado et al., 2018, section 5), with either "
+        "--full_action_space.",
+        choices=("noops", "machado"),
+    )
     full_action_space: bool = option(
         True,
         "Use all actions that the emulator accepts for the game (18 as in the paper; Skiing: 9) instead "
@@ -89,17 +101,23 @@ class AtariConfig(PoolConfig):
         return self.engine == "envpool"
 
     def for_evaluation(self) -> "AtariConfig":
-        """The paper's protocol: whole games of at most 108,000 frames, which start with 1 to 30 no-ops."""
+        """Whole games of at most 108,000 frames: the paper's start with 1 to 30 no-ops, Machado's do not."""
         return dataclasses.replace(
             self,
             random_start_steps=0,
             terminal_on_life_loss=False,
-            max_random_noops=30,
+            max_random_noops=0 if self.protocol == "machado" else 30,
             max_episode_frames=108_000,
         )
 
     def validate(self) -> None:
-        """Checks that the time limit leaves frames to play after the no-ops, and the engine's limits."""
+        """Checks the protocol, that no-ops leave frames to play, and the engine's limits."""
+        for name, value in _MACHADO.items() if self.protocol == "machado" else ():
+            if getattr(self, name) != value:
+                raise ValueError(
+                    f"--protocol=machado has --{name}={str(value).lower()}; leave out "
+                    f"--{name}={str(getattr(self, name)).lower()}."
+                )
         if self.engine == "envpool":
             for name, value in _NOT_IN_ENVPOOL.items():
                 if getattr(self, name) == value:
