@@ -157,6 +157,18 @@ SUITES: dict[str, Suite] = {
             *_study("passes_2", "--passes=2", "--learning_rate=0.0006", agent="appo"),
         )
     ),
+    "precision": Suite(
+        tuple(
+            Row(
+                "atari/vtrace/Pong",
+                THREE_SEEDS,
+                (f"--precision={dtype}", "--total_environment_frames=3000000"),
+                dtype,
+            )
+            for dtype in ("float32", "bfloat16")
+        ),
+        "Pong's preset for 3M frames: does it learn as well in bfloat16?",
+    ),
     "gym": Suite(
         (
             _mujoco("gym_sac_halfcheetah-v5", "HalfCheetah-v5"),

@@ -173,10 +173,13 @@ class PixelConv2D(keras.layers.Conv2D):
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Maps `[N, H, W, C]` of any dtype to `[N, H', W', filters]` of the dtype that layers compute in."""
         shift, scale = self._scale.affine()
-        images = tf.cast(inputs, tf.float32)
+        images = inputs
         if shift is not None and self.compute_dtype != "float32":
-            # The difference of two convolutions would lose most of bfloat16's few digits.
-            images, shift = images - shift, None
+            # The difference of two convolutions would lose most of bfloat16's eight bits, and that of two
+            # integers up to 255 none.
+            whole = tf.round(shift)
+            dtype = self.compute_dtype if inputs.dtype == tf.uint8 else tf.float32
+            images, shift = tf.cast(inputs, dtype) - tf.cast(whole, dtype), shift - whole
         outputs = self._convolve(images, self.kernel * scale)
         if shift is not None:
             outputs -= self._convolve(shift[tf.newaxis], self.kernel * scale)
