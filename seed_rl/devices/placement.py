@@ -7,6 +7,8 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
+from seed_rl.metrics.cpu import bfloat16_instructions
+
 
 def is_tpu(device: str) -> bool:
     """Whether TensorFlow's name of a device, such as `TPU:0`, is that of a TPU's core."""
@@ -179,14 +181,28 @@ def _parse(flag: str, text: str, devices: Sequence[str]) -> tuple[str, ...]:
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
 
+def choose_precision(setting: str) -> tuple[str, str]:
+    """`float32` or `bfloat16` for a value of `--precision`, and the reason in words, empty if it was given.
+
+    With `auto`, it is bfloat16 if there is no accelerator and the processor has instructions for it.
+    """
+    if setting != "auto":
+        return setting, ""
+    if not all(device.startswith("CPU") for device in available()):
+        return "float32", "there is an accelerator"
+    found = bfloat16_instructions()
+    reason = f"this processor has {found}" if found else "this processor has no instructions for bfloat16"
+    return "bfloat16" if found else "float32", reason
+
+
 @contextlib.contextmanager
 def computing_in(precision: str) -> Iterator[None]:
-    """Keras layers that are created inside compute in this precision, `float32` or `bfloat16`, for good.
+    """Keras layers that are created inside compute in this precision (`--precision`), for good.
 
     Their variables are float32 in either case, so checkpoints fit any precision.
     """
     before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(_POLICIES[precision])
+    keras.config.set_dtype_policy(_POLICIES[choose_precision(precision)[0]])
     try:
         yield
     finally:

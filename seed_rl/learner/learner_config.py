@@ -197,8 +197,10 @@ class LearnerConfig(TrainerConfig):
     )
     precision: str = option(
         "float32",
-        "What the network computes in. With bfloat16, variables, outputs and losses are still float32.",
-        choices=("float32", "bfloat16"),
+        "What the network computes in. With bfloat16, variables, outputs and losses are still float32. auto: "
+        "bfloat16 on a machine without accelerators whose processor has instructions for it (AMX or "
+        "AVX512-BF16), else float32.",
+        choices=("float32", "bfloat16", "auto"),
     )
     require_accelerator: bool = option(
         False, "Refuse to train on a CPU: exit with TensorFlow's reason if it sees no GPU.", is_plumbing=True

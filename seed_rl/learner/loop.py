@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from seed_rl.algorithms.base import Algorithm
 from seed_rl.devices import report
+from seed_rl.devices.placement import choose_precision
 from seed_rl.devices.publisher import PolicyCopy, Publisher, WeightsReader
 from seed_rl.devices.replicas import Replicas
 from seed_rl.experience.base import Batch, Experience, Setup
@@ -252,6 +253,9 @@ class Learner:
         devices = None if self._policy else [core.device for core in self._cores if core.device]
         batch_size = self._config.batch_size // self._team.count
         self._display.say(report.describe(self._replicas.devices, devices, batch_size))
+        precision, reason = choose_precision(self._config.precision)
+        if reason:
+            self._display.say(f"--precision={self._config.precision} computes in {precision}: {reason}.")
         for sentence in self._saver.warnings:
             self._display.say(sentence)
         if self._saver.resumed_from:

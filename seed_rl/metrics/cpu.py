@@ -12,6 +12,8 @@ _CPU_INFO = Path("/proc/cpuinfo")
 _KINDS = {"family": "cpu family", "model": "model"}
 # The sets of instructions by which the speed of networks differs most.
 _INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
+# Those for bfloat16, the faster ones first.
+_OF_BFLOAT16 = ("amx_bf16", "avx512_bf16")
 _LAUNCHER, _LEARNER, _GATEWAY = "train", "learner", "gateway"
 _ACTORS = {"actor", "policy_actor"}
 _REAPER = "seed_rl/launch/reaper.py"
@@ -116,15 +118,32 @@ def processor() -> str:
 
     Processors of one name may differ by a factor of two. Empty where Linux does not report it.
     """
-    try:
-        lines = _CPU_INFO.read_text().partition("\n\n")[0].splitlines()
-    except (OSError, ValueError):
+    found = _cpu_info()
+    if not found:
         return ""
-    found = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    flags = found.get("flags", found.get("Features", "")).split()
+    flags = _flags(found)
     kind = " ".join(f"{name} {found[key]}" for name, key in _KINDS.items() if key in found)
     parts = (kind, f"{available_cores():g} cores", *(name for name in _INSTRUCTIONS if name in flags))
     return f"{found.get('model name', platform.machine())} ({', '.join(filter(None, parts))})"
+
+
+def bfloat16_instructions() -> str | None:
+    """The processor's fastest instructions for bfloat16, as Linux calls them; None without any."""
+    flags = _flags(_cpu_info())
+    return next((name for name in _OF_BFLOAT16 if name in flags), None)
+
+
+def _cpu_info() -> dict[str, str]:
+    """Linux's report on the first core; empty where there is none."""
+    try:
+        lines = _CPU_INFO.read_text().partition("\n\n")[0].splitlines()
+    except (OSError, ValueError):
+        return {}
+    return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def _flags(info: dict[str, str]) -> list[str]:
+    return info.get("flags", info.get("Features", "")).split()
 
 
 def available_cores() -> float:

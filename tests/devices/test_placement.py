@@ -6,10 +6,14 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.devices import placement
-from seed_rl.devices.placement import Placement, computing_in, num_training, place
+from seed_rl.devices.placement import Placement, choose_precision, computing_in, num_training, place
 from seed_rl.devices.publisher import variables_of
 from seed_rl.devices.replicas import Replicas
+from seed_rl.metrics import cpu
 from seed_rl.networks.networks_config import NetworkConfig
+from seed_rl.networks.scaling import RunningScale
+from seed_rl.networks.stacking import FrameStack
+from seed_rl.networks.torsos import PixelConv2D
 from seed_rl.networks.trunk import Trunk
 from seed_rl.training.export import export_policy
 from seed_rl.training.trainer import Trainer
@@ -187,6 +191,48 @@ def test_losses_priorities_and_optimizer_are_float32(case):
     for variable in variables_of(trainer.optimizers["loss"]):
         assert keras.backend.standardize_dtype(variable.dtype) in ("float32", "int64")
     assert any((v.numpy() != b).any() for v, b in zip(variables_of(algorithm), before, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("setting", "gpus", "flags", "chosen"),
+    [
+        ("float32", 0, "avx512_bf16", ("float32", "")),
+        ("bfloat16", 0, "avx2", ("bfloat16", "")),
+        ("auto", 0, "avx2 avx512f", ("float32", "this processor has no instructions for bfloat16")),
+        ("auto", 0, "avx512_bf16 avx2", ("bfloat16", "this processor has avx512_bf16")),
+        ("auto", 0, "avx512_bf16 amx_bf16", ("bfloat16", "this processor has amx_bf16")),
+        ("auto", 1, "avx512_bf16", ("float32", "there is an accelerator")),
+        ("auto", 0, None, ("float32", "this processor has no instructions for bfloat16")),
+    ],
+)
+def test_auto_is_bfloat16_where_a_processor_that_has_it_computes(
+    devices, monkeypatch, tmp_path, setting, gpus, flags, chosen
+):
+    devices(gpus)
+    monkeypatch.setattr(cpu, "_CPU_INFO", tmp_path / "cpuinfo")
+    if flags is not None:
+        (tmp_path / "cpuinfo").write_text(f"processor : 0\nflags\t\t: fpu {flags} sse\n\nprocessor : 1\n")
+    assert choose_precision(setting) == chosen
+    with computing_in(setting):
+        assert keras.config.dtype_policy().compute_dtype == chosen[0]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_frames_keep_all_their_bits_in_bfloat16(dtype):
+    """A pixel that differs by 1 from a bright mean that is not whole changes the features as in float32."""
+    found = {}
+    rng = np.random.default_rng(0)
+    frames = (200 + rng.integers(0, 2, (40, 84, 84))).astype(dtype)
+    spec = ArraySpec((84, 84), "uint8", (0,), (255,)) if dtype == "uint8" else ArraySpec((84, 84), dtype)
+    for precision in ("float32", "bfloat16"):
+        keras.utils.set_random_seed(0)
+        with computing_in(precision):
+            scale = RunningScale(spec, FrameStack(1, spec))
+            layer = PixelConv2D(scale, 8, 8, 4)
+            scale.update(tf.constant(frames))
+        found[precision] = tf.cast(layer(tf.constant(frames[..., np.newaxis])), tf.float32).numpy()
+    error = np.abs(found["bfloat16"] - found["float32"])
+    assert error.max() < 0.02 * np.abs(found["float32"]).max()
 
 
 @pytest.mark.parametrize("spec", [ArraySpec((3,), "float32"), ArraySpec((4, 4, 1), "float32")])

@@ -13,7 +13,7 @@ SESSIONS = [
         ["--num_logical_devices=4", "--inference_devices=0,1"],
         f"Training on CPU:2, CPU:3 {TWO}; inference on CPU:0, CPU:1.",
     ),
-    (["--jit", "--precision=bfloat16", "--inference_batch_size=6"], "Training and inference on CPU:0."),
+    (["--jit", "--precision=auto", "--inference_batch_size=6"], "Training and inference on CPU:0."),
     (
         ["--precision=float32", "--num_logical_devices=3"],
         f"Training on CPU:1, CPU:2 {TWO}; inference on CPU:0.",

@@ -22,7 +22,7 @@ CASES = [
     ((*ACTOR, "--tusk=4"), ["--tusk", "--task"]),
     ((*LOCAL, "--num_actor=4"), ["--num_actor", "--num_actors"]),
     ((*R2D2, "--replay_buffer_min_size=999999"), ["--replay_buffer_min_size=999999", "--replay_buffer_size"]),
-    ((*LEARNER, "--precision=float16"), ["--precision=float16", "float32, bfloat16"]),
+    ((*LEARNER, "--precision=float16"), ["--precision=float16", "float32, bfloat16, auto"]),
     ((*LEARNER, "--server_address=0.0.0.0:1"), ["--insecure on a network you trust"]),
     ((*ACTOR, "--server_address=0.0.0.0:1"), ["--insecure on a network you trust"]),
     (
