@@ -119,6 +119,7 @@ SUITES: dict[str, Suite] = {
     "atari": Suite(
         (
             Row("atari/vtrace/Pong", THREE_SEEDS),
+            Row("atari/vtrace/Pong", THREE_SEEDS, ("--precision=bfloat16",), "bfloat16"),
             Row("atari/vtrace/Breakout", THREE_SEEDS),
             Row("atari/vtrace/SpaceInvaders", THREE_SEEDS),
             Row("atari/vtrace/Qbert", THREE_SEEDS),
@@ -156,18 +157,6 @@ SUITES: dict[str, Suite] = {
             *_study("clipped", agent="appo"),
             *_study("passes_2", "--passes=2", "--learning_rate=0.0006", agent="appo"),
         )
-    ),
-    "precision": Suite(
-        tuple(
-            Row(
-                "atari/vtrace/Pong",
-                THREE_SEEDS,
-                (f"--precision={dtype}", "--total_environment_frames=3000000"),
-                dtype,
-            )
-            for dtype in ("float32", "bfloat16")
-        ),
-        "Pong's preset for 3M frames: does it learn as well in bfloat16?",
     ),
     "gym": Suite(
         (
