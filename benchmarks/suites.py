@@ -82,11 +82,11 @@ _KEEPER = (
     "--batch_size=8 --epochs=4 --learning_rate=0.0003 --entropy_cost=0.003"
 )
 _ROBOTS = ("HalfCheetah", "Hopper", "Walker2d", "Ant")
+_RECURRENT = {"r2d2": ("--lstm_size=64", "--burn_in=10"), "vtrace": ("--lstm_size=64",)}
 _MINATAR = ("asterix", "freeway", "seaquest", "space_invaders")
 
 
 _MACHADO = ("--protocol=machado", "--total_environment_frames=10000000")
-_MEMORY = "MiniGrid-MemoryS7-v0"
 
 
 def _of(preset: str, game: str, frames: int, *flags: str) -> tuple[str, ...]:
@@ -177,10 +177,26 @@ SUITES: dict[str, Suite] = {
     ),
     "memory": Suite(
         (
-            Row("recall/r2d2", THREE_SEEDS),
-            Row("recall/vtrace", THREE_SEEDS),
+            *(Row(f"recall/{agent}", THREE_SEEDS) for agent in ("r2d2", "vtrace")),
+            *(
+                Row(
+                    f"gym/{agent}/popgym:popgym-{task}-v0",
+                    THREE_SEEDS,
+                    (f"--total_environment_frames={frames}", *flags),
+                )
+                for task, frames in (("PositionOnlyCartPoleEasy", 500_000), ("RepeatPreviousEasy", 1_000_000))
+                for agent, flags in _RECURRENT.items()
+            ),
+            Row(
+                "gym/vtrace/popgym:popgym-RepeatPreviousEasy-v0",
+                (1,),
+                ("--total_environment_frames=1000000",),
+                "no_lstm",
+            ),
         ),
-        "Tasks that need memory: both agents have an LSTM.",
+        "Tasks that need memory, with an LSTM unless its size is 0: Recall, and two of POPGym (Morad et al., "
+        "ICLR 2023; `pip install popgym`), whose best return is 1: CartPole without velocities, and repeating "
+        "the observation of four agent steps ago.",
     ),
     "minatar": Suite(
         tuple(Row(f"minatar/{agent}/{game}", (1,)) for game in _MINATAR for agent in ("ppo", "pqn"))
