@@ -195,7 +195,7 @@ SUITES: dict[str, Suite] = {
             ),
         ),
         "Tasks that need memory, with an LSTM unless its size is 0: Recall, and two of POPGym (Morad et al., "
-        "ICLR 2023; `pip install popgym`), whose best return is 1: CartPole without velocities, and repeating "
+        "ICLR 2023; `pip install popgym`), whose best return is 1: CartPole without velocities, and to repeat "
         "the observation of four agent steps ago.",
     ),
     "minatar": Suite(
