@@ -195,8 +195,8 @@ SUITES: dict[str, Suite] = {
             ),
         ),
         "Tasks that need memory, with an LSTM unless its size is 0: Recall, and two of POPGym (Morad et al., "
-        "ICLR 2023; `pip install popgym`), whose best return is 1: CartPole without velocities, and to repeat "
-        "the observation of four agent steps ago.",
+        "ICLR 2023; `pip install popgym`), whose best return is 1: CartPole without velocities, and "
+        "repeating what was observed four agent steps ago.",
     ),
     "minatar": Suite(
         tuple(Row(f"minatar/{agent}/{game}", (1,)) for game in _MINATAR for agent in ("ppo", "pqn"))
