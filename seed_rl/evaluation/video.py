@@ -189,7 +189,8 @@ def _pictures(title: str, episode: Rerun) -> Iterator[np.ndarray]:
     """All scenes with captions; the last one is held for a moment."""
     picture: Any = None
     for scene in episode:
-        picture = caption(scene.picture, f"{title}: {scene.episode_return:g} at step {scene.agent_steps}")
+        text = f"{title}: {scene.episode_return:g} at agent step {scene.agent_steps}"
+        picture = caption(scene.picture, text)
         yield picture
     for _ in range(int(_PAUSE_SECS * episode.scenes_per_second)):
         yield picture

@@ -41,7 +41,7 @@ def test_a_video_has_every_scene_under_its_caption(tmp_path, ending):
 
 def test_odd_sides_become_even_and_long_captions_fit():
     picture = np.full((211, 161, 3), 7, np.uint8)
-    found = caption(picture, "typical: -1234.5 at step 27000")
+    found = caption(picture, "typical: -1234.5 at agent step 27000")
     assert found.shape == (228, 162, 3)
     np.testing.assert_array_equal(found[16:227, :161], picture)
     assert found[:16, -2:].max() == 0  # The text ends before the edge.
