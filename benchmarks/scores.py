@@ -33,10 +33,11 @@ _HEAD = """# Scores
 `python -m benchmarks scores` has written this page from the records in `docs/records`. `seed_rl plot` and
 `seed_rl report` read those as they read run directories.
 
-A return is the mean over the last 100 episodes of a run: in training, or in evaluation if the run has
-that. The interval is the bootstrap's 95% interval of the mean over seeds, from three seeds on. Partway is the
-mean return after so many frames of the same runs. End/best is the return at the end as a share of the best
-one, of the seed where that is lowest. Frames are environment frames, and minutes those of training.
+A return is the mean over the last 100 episodes of training, or, if the run evaluates, over the last 20 in
+evaluation (CrossQ: 5). The interval is the bootstrap's 95% interval of the mean over seeds, from three seeds
+on. Partway is the mean return after so many frames of the same runs. End/best is the return at the end as a
+share of the best one, of the seed where that is lowest. Frames are environment frames, and minutes those of
+training.
 """
 
 _COLUMNS = (
@@ -203,22 +204,25 @@ def _number(value: float) -> str:
 
 
 def _aggregate(groups: Sequence[RunGroup]) -> str:
-    """A sentence on the human-normalized returns of the games with three seeds; empty if there are none."""
+    """A sentence on the human-normalized returns of the games with three seeds; empty without two games."""
     games: dict[str, list[np.ndarray]] = {}
+    names = variant_labels(groups)
     for group in groups:
         scores = published_scores(*group.task)
         if scores is not None and len(group.runs) >= FEWEST_SEEDS:
             finals = [[scores.human_normalized(run.curve.value[-1])] for run in group.runs]
-            games.setdefault(group.variant.method, []).append(np.array(finals))
+            games.setdefault(names[group.variant], []).append(np.array(finals))
     sentences = []
-    for method, several in games.items():
+    for name, several in games.items():
+        if len(several) < 2:
+            continue
         middle = float(interquartile_mean(*several, axis=0)[0])
         low, high = band(several, interquartile_mean)
         assert low is not None
         assert high is not None
         sentences.append(
-            f"\n{method}: the interquartile mean (IQM) of the human-normalized returns of {len(several)} "
-            f"game{'s' * (len(several) > 1)} and {sum(map(len, several))} runs is {middle:.0f}% (95% "
-            f"interval {low[0]:.0f}% to {high[0]:.0f}%, stratified bootstrap)."
+            f"\n{name}: the interquartile mean (IQM) of the human-normalized returns of {len(several)} games "
+            f"and {sum(map(len, several))} runs is {middle:.0f}% (95% interval {low[0]:.0f}% to {high[0]:.0f}%, "
+            "stratified bootstrap)."
         )
     return "\n".join(sentences) + "\n" if sentences else ""
