@@ -222,7 +222,7 @@ def _aggregate(groups: Sequence[RunGroup]) -> str:
         assert high is not None
         sentences.append(
             f"\n{name}: the interquartile mean (IQM) of the human-normalized returns of {len(several)} games "
-            f"and {sum(map(len, several))} runs is {middle:.0f}% (95% interval {low[0]:.0f}% to {high[0]:.0f}%, "
-            "stratified bootstrap)."
+            f"and {sum(map(len, several))} runs is {middle:.0f}% (95% interval {low[0]:.0f}% to "
+            f"{high[0]:.0f}%, stratified bootstrap)."
         )
     return "\n".join(sentences) + "\n" if sentences else ""
