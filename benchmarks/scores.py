@@ -8,7 +8,7 @@ A record is what benchmarks.learning keeps of a run of a suite. No figure is wri
 import re
 import string
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from seed_rl.files import write_atomically
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.options import Options
-from seed_rl.plotting.groups import RunGroup, by_task, gather, variant_labels
+from seed_rl.plotting.groups import RunGroup, Variant, by_task, gather, variant_labels
 from seed_rl.plotting.lines import FEWEST_SEEDS, band, interquartile_mean
 from seed_rl.plotting.picture import draw_runs
 from seed_rl.runs.scores import published_scores
@@ -93,10 +93,11 @@ def write(records: Path) -> None:
             found = gather([records / suite])
         if found.skipped:
             raise UsageError(" ".join(found.skipped))
-        rows = _rows(found.groups, SUITES[suite].partway, machines)
+        names = variant_labels(found.groups)
+        rows = _rows(found.groups, names, SUITES[suite].partway, machines)
         picture = page.with_name(f"scores_{suite}.png")
         draw_runs([records / suite], picture)
-        text += _section(suite, rows, _aggregate(found.groups), picture)
+        text += _section(suite, rows, _aggregate(found.groups, names), picture)
         summary += [] if suite == _NOT_IN_README else rows
     text += "\n## Machines\n\n" + "".join(f"* {letter}: {name}\n" for name, letter in machines.items())
     write_atomically(page, text)
@@ -128,9 +129,10 @@ def _table(columns: Sequence[str], rows: Sequence[dict[str, str]]) -> str:
     return markdown(columns, [[row[name] for name in columns] for row in rows])
 
 
-def _rows(groups: Sequence[RunGroup], partway: int | None, machines: dict[str, str]) -> list[dict[str, str]]:
+def _rows(
+    groups: Sequence[RunGroup], names: Mapping[Variant, str], partway: int | None, machines: dict[str, str]
+) -> list[dict[str, str]]:
     """The cells of a suite's table by column; new machines get the next letters."""
-    names = variant_labels(groups)
     rows = []
     for task, several in by_task(groups).items():
         for group in several:
@@ -147,13 +149,13 @@ def _rows(groups: Sequence[RunGroup], partway: int | None, machines: dict[str, s
 
 
 def _seeds(group: RunGroup, partway: int | None) -> list[_Seed]:
-    found = []
+    found, mark = [], _goal(group)
     for run in group.runs:
-        periods, until = read_metrics(run.record.logdir), run.curve.env_frames <= (partway or 0)
+        until = run.curve.env_frames <= (partway or 0)
         found.append(
             _Seed(
                 run.record.learner_settings["seed"],
-                progress(periods, _goal(group)),
+                progress(read_metrics(run.record.logdir), mark),
                 float(run.curve.value[until][-1]) if until.any() else np.nan,
                 run.record.processor or "not recorded",
             )
@@ -203,10 +205,9 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def _aggregate(groups: Sequence[RunGroup]) -> str:
+def _aggregate(groups: Sequence[RunGroup], names: Mapping[Variant, str]) -> str:
     """A sentence on the human-normalized returns of the games with three seeds; empty without two games."""
     games: dict[str, list[np.ndarray]] = {}
-    names = variant_labels(groups)
     for group in groups:
         scores = published_scores(*group.task)
         if scores is not None and len(group.runs) >= FEWEST_SEEDS:

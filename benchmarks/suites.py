@@ -84,9 +84,7 @@ _KEEPER = (
 _ROBOTS = ("HalfCheetah", "Hopper", "Walker2d", "Ant")
 _RECURRENT = {"r2d2": ("--lstm_size=64", "--burn_in=10"), "vtrace": ("--lstm_size=64",)}
 _MINATAR = ("asterix", "freeway", "seaquest", "space_invaders")
-
-
-_MACHADO = ("--protocol=machado", "--total_environment_frames=10000000")
+_MACHADO = "--protocol=machado"
 
 
 def _of(preset: str, game: str, frames: int, *flags: str) -> tuple[str, ...]:
@@ -100,7 +98,7 @@ def _mujoco(preset: str, game: str, seeds: Sequence[int] = THREE_SEEDS) -> Row:
     agent = preset.split("_")[1]
     frames = {"sac": 500_000, "ppo": 1_000_000}[agent]
     return Row(
-        f"gym/{agent}/{game}", tuple(seeds), _of(preset, game, frames), "crossq" * preset.endswith("q")
+        f"gym/{agent}/{game}", tuple(seeds), _of(preset, game, frames), "crossq" * preset.endswith("crossq")
     )
 
 
@@ -132,11 +130,11 @@ SUITES: dict[str, Suite] = {
     "machado": Suite(
         (
             *(
-                Row(f"atari/vtrace/{game}", THREE_SEEDS, _MACHADO)
+                Row(f"atari/vtrace/{game}", THREE_SEEDS, (_MACHADO,))
                 for game in ("Pong", "Breakout", "Qbert", "SpaceInvaders", "Seaquest", "BeamRider")
             ),
             *(
-                Row(f"atari/{agent}/{game}", (1,), _of(preset, game, 10_000_000, *_MACHADO))
+                Row(f"atari/{agent}/{game}", (1,), _of(preset, game, 10_000_000, _MACHADO))
                 for game in ("Pong", "Breakout")
                 for agent, preset in (("ppo", "atari_ppo"), ("pqn", "atari_pqn_pong"))
             ),

@@ -180,11 +180,12 @@ class PixelConv2D(keras.layers.Conv2D):
             whole = tf.round(shift)
             dtype = self.compute_dtype if inputs.dtype == tf.uint8 else tf.float32
             images, shift = tf.cast(inputs, dtype) - tf.cast(whole, dtype), shift - whole
-        outputs = self._convolve(images, self.kernel * scale)
+        kernel = self.kernel * scale
+        outputs = self._convolve(images, kernel)
         bias = tf.cast(self.bias, outputs.dtype)
         if shift is None:
             return self.activation(tf.nn.bias_add(outputs, bias))
-        return self.activation(outputs + (bias - self._convolve(shift[tf.newaxis], self.kernel * scale)))
+        return self.activation(outputs + (bias - self._convolve(shift[tf.newaxis], kernel)))
 
     def _convolve(self, images: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
         arguments = (tf.cast(x, self.compute_dtype) for x in (images, kernel))
