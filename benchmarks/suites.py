@@ -96,7 +96,7 @@ def _of(preset: str, game: str, frames: int, *flags: str) -> tuple[str, ...]:
 def _mujoco(preset: str, game: str, seeds: Sequence[int] = THREE_SEEDS) -> Row:
     """HalfCheetah's preset, which fits the other robots too, for as many frames as are usual."""
     agent = preset.split("_")[1]
-    # A run of SAC that is interrupted and resumed shall have its replay.
+    # So that a run of SAC that was interrupted resumes with what was in its replay.
     frames, flags = {"sac": (500_000, ("--checkpoint_replay",)), "ppo": (1_000_000, ())}[agent]
     label = "crossq" * preset.endswith("crossq")
     return Row(f"gym/{agent}/{game}", tuple(seeds), _of(preset, game, frames, *flags), label)

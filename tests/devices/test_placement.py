@@ -237,7 +237,7 @@ def test_frames_keep_all_their_bits_in_bfloat16(dtype):
 
 @pytest.mark.parametrize("spec", [ArraySpec((3,), "float32"), ArraySpec((4, 4, 1), "float32")])
 def test_normalization_is_in_float32(spec):
-    """Numbers that bfloat16 cannot tell apart, 1000 and 1001, differ after normalization."""
+    """Numbers that are equal in bfloat16, 1000 and 1001, differ after normalization."""
     config = NetworkConfig(torso="auto", normalize_observations=True, lstm_size=0, mlp_sizes="8")
     if len(spec.shape) == 3:
         config = NetworkConfig(torso="minatar", normalize_observations=True, lstm_size=0)
