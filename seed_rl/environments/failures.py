@@ -43,7 +43,7 @@ class Deadline:
     may take a tenth more.
 
     Attributes:
-      calls: the number of calls that have begun; those of `each` count themselves.
+      calls: the number of calls that have ended; those of `each` count themselves.
     """
 
     def __init__(self, seconds: float):
@@ -282,11 +282,12 @@ class Watched:
 
     def step(self, action: Any) -> Any:
         """Result of `env.step`, or the error that it raised; to be called within the deadline."""
-        self._deadline.calls += 1
         try:
             return self.env.step(action)
         except BaseException as error:  # Also SystemExit, and what bindings to other languages raise.
             return error
+        finally:
+            self._deadline.calls += 1
 
     def reset(self, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
         """Result of `env.reset`, with those of the two arguments that are given; raises its errors."""

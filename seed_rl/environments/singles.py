@@ -89,8 +89,8 @@ class SingleEnvironments(BatchedEnvironment):
         outcome: Any = _PENDING
         try:
             for watched, action, row in zip(self._watched, actions, self._row_of, strict=True):
-                deadline.calls += 1
                 outcome = watched.env.step(action)
+                deadline.calls += 1
                 array, reward, terminated, truncated, info = outcome
                 if terminated is not False and terminated is not _FALSE:
                     break
@@ -105,6 +105,9 @@ class SingleEnvironments(BatchedEnvironment):
             else:
                 return True
         except BaseException as error:  # Also SystemExit, and what bindings to other languages raise.
+            deadline.calls += 1
+            if type(error) is KeyboardInterrupt:  # A signal stops this process, perhaps after a whole step.
+                raise
             outcome = error if outcome is _PENDING else outcome  # Or that is no sequence of five.
         outcomes += [*_regular(self._row_of, rewards, infos), owned_step(outcome)]
         return False

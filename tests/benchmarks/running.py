@@ -14,5 +14,5 @@ def result(name, *args, timeout=200):
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "benchmarks", name, *args]
     done = subprocess.run(command, cwd=ROOT, env=env, timeout=timeout, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout.splitlines()[-1])

@@ -1,15 +1,18 @@
 """Observations and limits when an environment fails; `test_odd` has the kinds of failures."""
 
+import itertools
 import json
 import logging
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
+from seed_rl.environments import failures
+from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig, HungError
 from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.suites.classic import SUITE, GymConfig
 from tests.environments import broken
@@ -68,6 +71,58 @@ def test_handlers_of_signals_are_back_when_an_environment_has_replaced_them(plac
     batch, _ = odd_batch({place: ignores}, num_envs=1)
     batch.reset([1])
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def interrupted_steps(error, played=0, only_in_calls=False):
+    """(result of a step or what it raised, environments), once for each instruction that `error` precedes.
+
+    It is raised as by a handler of a signal; `only_in_calls`: only while the step of an environment has begun
+    and does not count as ended.
+    """
+    package = str(Path(failures.__file__).parent)
+    for place in itertools.count():
+        batch, envs = odd_batch(num_envs=2)
+        batch.reset()
+        for _ in range(played):
+            batch.step(np.zeros(2, np.int32))
+        left, ended = place, batch._deadline.calls
+
+        def trace(frame, event, arg):
+            nonlocal left
+            if not frame.f_code.co_filename.startswith(package):
+                return None
+            frame.f_trace_opcodes = True
+            in_call = sum(env.played for env in envs) > batch._deadline.calls - ended  # noqa: B023
+            if event == "opcode" and (in_call or not only_in_calls):
+                left -= 1
+                if left == -1:
+                    raise error
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            found = batch.step(np.zeros(2, np.int32))
+        except BaseException as raised:
+            found = raised
+        finally:
+            sys.settrace(before)
+        if left >= 0:
+            assert place > 5
+            return
+        yield found, envs
+
+
+@pytest.mark.parametrize("played", [0, LENGTH - 1])
+def test_a_signal_to_stop_may_come_at_any_instruction_of_a_step(played):
+    for found, _ in interrupted_steps(KeyboardInterrupt(), played):
+        assert isinstance(found, KeyboardInterrupt)
+
+
+def test_a_limit_of_time_may_be_over_at_any_instruction_of_a_call():
+    for (output, _), envs in interrupted_steps(HungError("is late"), only_in_calls=True):
+        assert [env.played for env in envs] == [1, 1]
+        assert [*output.observation[~output.truncated, 0]] == [1] * (2 - output.truncated.sum())
 
 
 def fails(bug, method, caplog):
