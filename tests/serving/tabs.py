@@ -103,7 +103,8 @@ class Tab:
         """Waits until it has played some more."""
         before = self.steps
         wait_until(lambda: self.steps > before + 5 or self._error, "steps", DEADLINE_SECS)
-        assert self._error is None
+        if self._error:
+            raise self._error
 
     def _run(self):
         try:

@@ -165,7 +165,7 @@ def test_another_users_process_is_refused(harness, monkeypatch):
 
 
 def test_peers_that_say_nothing_are_sent_away(open_harness, connect):
-    harness = open_harness(handshake_secs=0.1)
+    harness = open_harness(handshake_secs=2.0)
     memory = harness.player().welcome().memory
     for said in (b"", memory.key[:8]):
         assert is_closed(connect(socket_address(memory.address), said))
