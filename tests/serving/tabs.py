@@ -6,7 +6,7 @@ import contextlib
 import json
 import select
 import socket
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from websockets.asyncio.client import connect as connect_soon
@@ -86,36 +86,33 @@ class Tab:
 
     def __init__(self, url, **options):
         self.steps, self._url, self._options = 0, url, options
-        self._is_over, self._error = False, None
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._is_over = False
 
     def __enter__(self):
-        self._thread.start()
+        thread = ThreadPoolExecutor(1)
+        self._end = thread.submit(self._run)
+        thread.shutdown(wait=False)
         self.play_on()
         return self
 
     def __exit__(self, *_):
         self._is_over = True
-        self._thread.join(DEADLINE_SECS)
-        assert self._error is None and not self._thread.is_alive()
+        self._end.result(DEADLINE_SECS)
 
     def play_on(self):
-        """Waits until it has played some more."""
+        """Waits until it has played some more; raises the error that has ended it."""
         before = self.steps
-        wait_until(lambda: self.steps > before + 5 or self._error, "steps", DEADLINE_SECS)
-        if self._error:
-            raise self._error
+        wait_until(lambda: self.steps > before + 5 or self._end.done(), "steps", DEADLINE_SECS)
+        if self._end.done():
+            self._end.result()
 
     def _run(self):
-        try:
-            with opened(self._url, **self._options) as tab:
-                join(tab, process_id=1)
-                tab.send(READY)
-                while not self._is_over:
-                    assert step(tab, self.steps, done=self.steps == 0) == self.steps + 1
-                    self.steps += 1
-        except Exception as error:
-            self._error = error
+        with opened(self._url, **self._options) as tab:
+            join(tab, process_id=1)
+            tab.send(READY)
+            while not self._is_over:
+                assert step(tab, self.steps, done=self.steps == 0) == self.steps + 1
+                self.steps += 1
 
 
 class NumbTab:
