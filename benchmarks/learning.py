@@ -91,7 +91,7 @@ def main(argv: list[str]) -> int:
     print_result(
         {
             "benchmark": "learning",
-            "goals": {case.name: goal(case) for case in results},
+            "goals": {case.name: suites.goal(case.record) for case in results},
             "figures": {
                 case.name: {str(seed): found and found._asdict() for seed, found in runs.items()}
                 for case, runs in results.items()
@@ -140,11 +140,6 @@ def _places(config: LearningConfig, case: Case, seed: int) -> tuple[Path, Path]:
     return logdir, Path(config.records) / config.suite / logdir.name
 
 
-def goal(case: Case) -> float | None:
-    """The mean return that a preset is meant to reach; None if it has no goal."""
-    return suites.goal(case.environment, case.game, case.agent)
-
-
 def _cases_with_goals(flags: Sequence[str]) -> list[Case]:
     """All presets with a goal, as far as they exist."""
     return [
@@ -157,10 +152,10 @@ def _cases_with_goals(flags: Sequence[str]) -> list[Case]:
 
 def _train(config: LearningConfig, case: Case, seed: int) -> Progress | None:
     """Trains, unless there is a record of it; a complete run of a suite becomes a record."""
-    name = f"{case.name}, seed {seed}"
+    name, mark = f"{case.name}, seed {seed}", suites.goal(case.record)
     logdir, kept = _places(config, case, seed)
     if config.suite and is_record(kept):
-        found = progress(read_metrics(kept), goal(case))
+        found = progress(read_metrics(kept), mark)
         print(f"{name}: {_rounded(found.final)}, from {kept}", file=sys.stderr, flush=True)
         return found
     print(f"{name}: {logdir}", file=sys.stderr, flush=True)
@@ -169,7 +164,7 @@ def _train(config: LearningConfig, case: Case, seed: int) -> Progress | None:
             case,
             seed,
             logdir,
-            mark=goal(case),
+            mark=mark,
             stop_at_mark=config.stop_at_goal,
             kill_learner_secs=config.kill_learner_secs,
         )
@@ -178,7 +173,7 @@ def _train(config: LearningConfig, case: Case, seed: int) -> Progress | None:
         return None
     print(f"{name}: {_rounded(found.final)}", file=sys.stderr, flush=True)
     if config.suite and found.frames >= case.total_frames:
-        keep_record(logdir, kept, goal(case))
+        keep_record(logdir, kept, mark)
     return found
 
 
@@ -189,7 +184,8 @@ def _print(results: dict[Case, Results]) -> None:
     rows = []
     for case, runs in results.items():
         by_figure = zip(*(_figures(found) for found in runs.values()), strict=True)
-        rows.append([case.name, _rounded(goal(case)), *("; ".join(map(_rounded, f)) for f in by_figure)])
+        mark = _rounded(suites.goal(case.record))
+        rows.append([case.name, mark, *("; ".join(map(_rounded, figure)) for figure in by_figure)])
     columns = ["preset", "goal", f"final mean return, seeds {seeds}", *names]
     print(f"\n{markdown(columns, rows)}", end="", flush=True)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.harness import ROOT, markdown, read_metrics
 from benchmarks.learning_runs import Progress, progress
-from benchmarks.suites import SUITES, goal
+from benchmarks.suites import SUITES, goal, protocol
 from seed_rl.files import write_atomically
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, usage_errors
@@ -140,16 +140,16 @@ def _rows(
             letters = {
                 machines.setdefault(one.machine, string.ascii_uppercase[len(machines)]) for one in seeds
             }
-            protocol = group.runs[0].record.environment_settings.get("protocol", "noops")
-            played = ": ".join(filter(None, task)) + f", {protocol}" * (protocol != "noops")
+            one = group.runs[0].record
+            played = ", ".join(filter(None, (": ".join(filter(None, task)), protocol(one))))
             who = [played, names[group.variant]]
-            cells = [*who, *_cells(seeds, _goal(group), partway), ", ".join(sorted(letters))]
+            cells = [*who, *_cells(seeds, goal(one), partway), ", ".join(sorted(letters))]
             rows.append(dict(zip(_COLUMNS, cells, strict=True)))
     return rows
 
 
 def _seeds(group: RunGroup, partway: int | None) -> list[_Seed]:
-    found, mark = [], _goal(group)
+    found, mark = [], goal(group.runs[0].record)
     for run in group.runs:
         until = run.curve.env_frames <= (partway or 0)
         found.append(
@@ -161,11 +161,6 @@ def _seeds(group: RunGroup, partway: int | None) -> list[_Seed]:
             )
         )
     return found
-
-
-def _goal(group: RunGroup) -> float | None:
-    run = group.runs[0].record
-    return goal(run.environment, run.game, run.agent)
 
 
 def _cells(seeds: Sequence[_Seed], mark: float | None, partway: int | None) -> list[str]:

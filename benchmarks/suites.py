@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from seed_rl.flags.flagfile import configs_directory
+from seed_rl.runs.record import RunRecord
 
 
 class Goal(NamedTuple):
@@ -34,10 +35,18 @@ GOALS = (
 )
 
 
-def goal(environment: str, game: str | None, agent: str) -> float | None:
-    """The mean return that a preset is meant to reach; None if it has no goal."""
-    played = (environment, game)
-    return next((g.mark for g in GOALS if (g.environment, g.game) == played and agent in g.agents), None)
+def protocol(run: RunRecord) -> str:
+    """The run's `--protocol`, which only Atari has; empty for the paper's, `noops`."""
+    name = run.environment_settings.get("protocol", "noops")
+    return "" if name == "noops" else name
+
+
+def goal(run: RunRecord) -> float | None:
+    """The mean return that a run's preset is meant to reach; None if it has none for the run's protocol."""
+    if protocol(run):
+        return None
+    played = (run.environment, run.game)
+    return next((g.mark for g in GOALS if (g.environment, g.game) == played and run.agent in g.agents), None)
 
 
 class Row(NamedTuple):

@@ -49,6 +49,11 @@ def test_complete_runs_are_read_and_not_repeated(tmp_path, capsys):
     assert "| catch/ppo | 0.95 | 0.99; 0.5 | 0.99; 0.97 | 400,000; 400,000 | 1.67; 1.67 | 667; 667 |" in lines
 
 
+def test_a_goal_holds_under_the_presets_own_protocol_only():
+    flags = ([], ["--protocol=noops"], ["--protocol=machado"])
+    assert [suites.goal(make_case("atari/vtrace/Pong", given).record) for given in flags] == [18, 18, None]
+
+
 def test_a_run_that_reached_its_goal_is_complete(tmp_path, capsys):
     write_run(tmp_path, "catch/ppo", 1, [period(1000, 0.97), period(1200, 0.9)])
     assert (
