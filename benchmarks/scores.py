@@ -136,20 +136,21 @@ def _rows(
     rows = []
     for task, several in by_task(groups).items():
         for group in several:
-            seeds = sorted(_seeds(group, partway))
+            record = group.runs[0].record
+            mark = goal(record)
+            seeds = sorted(_seeds(group, mark, partway))
             letters = {
                 machines.setdefault(one.machine, string.ascii_uppercase[len(machines)]) for one in seeds
             }
-            one = group.runs[0].record
-            played = ", ".join(filter(None, (": ".join(filter(None, task)), protocol(one))))
+            played = ", ".join(filter(None, (": ".join(filter(None, task)), protocol(record))))
             who = [played, names[group.variant]]
-            cells = [*who, *_cells(seeds, goal(one), partway), ", ".join(sorted(letters))]
+            cells = [*who, *_cells(seeds, mark, partway), ", ".join(sorted(letters))]
             rows.append(dict(zip(_COLUMNS, cells, strict=True)))
     return rows
 
 
-def _seeds(group: RunGroup, partway: int | None) -> list[_Seed]:
-    found, mark = [], goal(group.runs[0].record)
+def _seeds(group: RunGroup, mark: float | None, partway: int | None) -> list[_Seed]:
+    found = []
     for run in group.runs:
         until = run.curve.env_frames <= (partway or 0)
         found.append(
