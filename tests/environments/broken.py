@@ -68,7 +68,7 @@ BUGS = {
     ),
     "in_a_library": Bug(in_a_library, "raised LinAlgError: Singular matrix"),
     "exits": Bug(exits, "raised SystemExit: 3"),
-    "hangs": Bug(hangs, "did not return within 0.2 s"),
+    "hangs": Bug(hangs, "did not return within 1 s"),
 }
 
 

@@ -136,6 +136,9 @@ def keeps_trying(honest):
             continue
 
 
+HANGING = (sleeps, keeps_trying)
+
+
 def locks(honest):
     """Hangs in native code that keeps the interpreter's lock and that no signal interrupts."""
     mutex = ctypes.create_string_buffer(256)

@@ -15,6 +15,7 @@ from seed_rl.environments.failures import EnvironmentFailedError
 from seed_rl.environments.making import suite_spec
 from tests.environments.odd import (
     FIRST_ENV,
+    HANGING,
     LENGTH,
     OUR_KEYS,
     WHEN,
@@ -69,7 +70,7 @@ def box(low, high, dtype):
 
 WHOLE = [LENGTH, LENGTH]  # The return and the agent steps of an episode.
 FINITE = ", but it must be finite and less than"
-TIMEOUT = "did not return within 0.2 s (--env_step_timeout_secs)"
+TIMEOUT = "did not return within 1 s (--env_step_timeout_secs)"
 # (fault of an environment in agent step 3, text of the message).
 FAILURES = {
     # Whatever it raises.
@@ -163,7 +164,9 @@ def play(caplog):
 
     def play(config, max_failures=1, for_ever=False):
         others = config if for_ever else {k: v for k, v in config.items() if k == "observation_space"}
-        batch, _ = odd_batch(config, others=others, max_failures=max_failures, timeout=0.2)
+        # Only what hangs has a limit: a garbage collection may take 0.2 s, a busy machine longer.
+        limit = 1.0 if any(method in HANGING for method in config.values()) else 0.0
+        batch, _ = odd_batch(config, others=others, max_failures=max_failures, timeout=limit)
         caplog.set_level(logging.WARNING)
         with contextlib.closing(batch):
             batch.reset([5, 6])
@@ -187,10 +190,10 @@ def test_a_step_that_fails_is_told_in_one_line_and_the_environment_replaced(play
 
 METHODS = {
     "make raises": ({"make": raises(OSError("no device"))}, "failed: make() raised OSError: no device"),
-    "make hangs": ({"make": sleeps}, "failed: make() did not return within 0.2 s"),
+    "make hangs": ({"make": sleeps}, "failed: make() did not return within 1 s"),
     "reset raises": ({"reset": raises(KeyError("level"))}, "failed: reset() raised KeyError: 'level'"),
     "reset exits": ({"reset": raises(SystemExit())}, "failed: reset() raised SystemExit"),
-    "reset hangs": ({"reset": sleeps}, "failed: reset() did not return within 0.2 s"),
+    "reset hangs": ({"reset": sleeps}, "failed: reset() did not return within 1 s"),
     "no info": ({"reset": lambda honest: honest[0]}, "failed: reset() returned array(["),
     "no dict": ({"reset": with_part(1, None)}, "failed: reset() returned the info None"),
     "NaN": (
@@ -198,7 +201,7 @@ METHODS = {
         "failed: reset() returned nan for the observation at [0], but it must be finite",
     ),
     "close raises": ({"close": raises(OSError("busy"))}, "close() raised OSError: busy"),
-    "close hangs": ({"close": sleeps}, "close() did not return within 0.2 s"),
+    "close hangs": ({"close": sleeps}, "close() did not return within 1 s"),
 }
 
 
