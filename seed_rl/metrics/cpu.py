@@ -123,7 +123,9 @@ def processor() -> str:
         return ""
     flags = _flags(found)
     kind = " ".join(f"{name} {found[key]}" for name, key in _KINDS.items() if key in found)
-    parts = (kind, f"{available_cores():g} cores", *(name for name in _INSTRUCTIONS if name in flags))
+    number = available_cores()
+    cores = f"{number:g} core{'s' * (number != 1)}"
+    parts = (kind, cores, *(name for name in _INSTRUCTIONS if name in flags))
     return f"{found.get('model name', platform.machine())} ({', '.join(filter(None, parts))})"
 
 

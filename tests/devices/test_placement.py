@@ -278,7 +278,7 @@ def test_a_checkpoint_fits_any_precision_and_the_exported_policy_answers(tmp_pat
 
 @pytest.fixture
 def machine(monkeypatch):
-    """A machine whose TPUs have so many cores."""
+    """Sets up a machine whose TPUs have this number of cores."""
 
     def set_up(cores):
         found = [tf.config.PhysicalDevice(f"/physical_device:TPU:{i}", "TPU") for i in range(cores)]
