@@ -164,7 +164,7 @@ def play(caplog):
 
     def play(config, max_failures=1, for_ever=False):
         others = config if for_ever else {k: v for k, v in config.items() if k == "observation_space"}
-        # Only what hangs has a limit: a garbage collection may take 0.2 s, a busy machine longer.
+        # Only what hangs has a limit: a full garbage collection may take 0.9 s if three tests share a core.
         limit = 1.0 if any(method in HANGING for method in config.values()) else 0.0
         batch, _ = odd_batch(config, others=others, max_failures=max_failures, timeout=limit)
         caplog.set_level(logging.WARNING)
